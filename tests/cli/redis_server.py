@@ -32,8 +32,8 @@ def die_with_parent():
 
 
 class RedisServer:
-    def __init__(self, case, lines=()):
-        self.folder = case.path("redis")
+    def __init__(self, case, lines=(), name="redis"):
+        self.folder = case.path(name)
         os.mkdir(self.folder)
         self.lines = lines
         self.process = None

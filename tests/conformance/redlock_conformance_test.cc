@@ -39,7 +39,7 @@ class RedlockSite final : public Site {
       cluster().node(at).restart(support::Memory::kLost);
     }
     initialized_ = false;
-    *now_ += 1'000'000;  // What a loss of all nodes costs tokens, their clocks make up for.
+    *now_ += 1'000'000;  // Tokens go on from the clocks.
   }
   bool keeps_waiters() const override { return false; }
   bool tells_broken_holders() const override { return false; }

@@ -101,7 +101,9 @@ class Pair {
     const auto found = names_.find(memory);
     return found != names_.end() ? found->second : std::string(40, 'f');
   }
-  static std::string id(std::size_t number) { return std::string(31, '0') + std::to_string(number); }
+  static std::string id(std::size_t number) {
+    return std::string(31, '0') + std::to_string(number);
+  }
 
   std::string ask(std::string_view script, const std::string& op, N cluster, N memory,
                   std::size_t lock, std::vector<std::string> args) {
@@ -205,7 +207,8 @@ class Pair {
     const bool any = draw(4) == 0;
     const auto lock = static_cast<std::size_t>(draw(2));
     const auto which = static_cast<std::size_t>(draw(3));
-    const N named = draw(2) == 0 && model_.locks[lock].broken != 0 ? model_.locks[lock].broken : token;
+    const N broken = model_.locks[lock].broken;
+    const N named = draw(2) == 0 && broken != 0 ? broken : token;
     same(ask(texts::kHold, "renew", asked, memory, lock,
              {id(which), std::to_string(seq), std::to_string(ttl), std::to_string(named),
               any ? "any" : "-"}),
@@ -235,7 +238,9 @@ class Pair {
     const N asked = cluster(), memory = knows();
     const auto lock = static_cast<std::size_t>(draw(2));
     N token = 1 + draw(60);
-    for (const auto& hold : model_.locks[lock].holds) token = hold.is && hold.token != 0 ? hold.token : token;
+    for (const auto& hold : model_.locks[lock].holds) {
+      if (hold.is && hold.token != 0) token = hold.token;
+    }
     const std::string said =
         ask(texts::kHold, "break", asked, memory, lock, {"-", std::to_string(token), "by root"});
     same(said.substr(0, said.find(' ')),
@@ -246,7 +251,7 @@ class Pair {
   support::RedisConnection connection_;
   std::mt19937_64 random_;
   Model model_;
-  std::map<N, std::string> names_;  // Of each memory; 0: the last one.
+  std::map<N, std::string> names_;  // The replication id of each memory; 0: of the last one.
   N known_ = 1;
   N now_ = 0;
   int granted_ = 0;

@@ -1,4 +1,4 @@
-// What take.lua and hold.lua do at one node, as a pure model over small numbers.
+// A pure model of take.lua and hold.lua at one node, over small numbers.
 //
 // redlock_model_live_test compares it with the scripts on a real server, command by command; the
 // search (search_test.cc) runs clients against it. A Flaw makes it wrong on purpose.
@@ -70,7 +70,7 @@ struct NodeModel {
     N broken{};
   };
 
-  N memory = 1;  // What the process runs with: run id and replication id.
+  N memory = 1;  // The run id and replication id of the process.
   bool has_record = false;
   N cluster{}, recorded{}, ends{}, floor{}, longest{};
   bool ready = false, is_new = false;

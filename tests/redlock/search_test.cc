@@ -39,7 +39,7 @@ using Node = NodeModel<N, 1, kClients>;
 
 struct Scope {
   std::size_t clients = 2;
-  N attempts = 1;       // Of the first client.
+  N attempts = 1;       // The first client's.
   N others_attempts = 1;
   N renewals = 0;
   N losses = 0;
@@ -335,7 +335,8 @@ class Search {
     const Client& client = state.clients[at];
     // Clients are alike: the second one begins after the first one.
     const bool turn = at == 0 || state.clients[at - 1].attempts > 0;
-    if (client.phase == Client::Phase::kIdle && client.attempts < (at == 0 ? scope_.attempts : scope_.others_attempts) && turn) {
+    const N most = at == 0 ? scope_.attempts : scope_.others_attempts;
+    if (client.phase == Client::Phase::kIdle && client.attempts < most && turn) {
       State next = state;
       begin(next, at);
       add(std::move(next));
@@ -508,7 +509,8 @@ class Search {
     for (N node = 0; node < kNodes; ++node) {
       (client.held >> node & 1U) != 0 ? renewal.on_held(1) : renewal.on_silent();
     }
-    if (renewal.renewed()) client.deadline = std::max(client.deadline, num(client.renewed + scope_.ttl));
+    if (!renewal.renewed()) return;
+    client.deadline = std::max(client.deadline, num(client.renewed + scope_.ttl));
   }
 
   // --- Nodes.
@@ -543,7 +545,8 @@ class Search {
     const Node& node = state.nodes[at];
     const Caretaker& caretaker = state.caretaker;
     const bool early = scope_.flaw == Flaw::kEarlyCatchUp;
-    const bool begins = !caretaker.active && !node.ready && state.rounds <= (scope_.all_nodes ? kNodes : scope_.losses);
+    const N rounds = scope_.all_nodes ? num(kNodes) : scope_.losses;
+    const bool begins = !caretaker.active && !node.ready && state.rounds <= rounds;
     if (begins && (early || state.now >= node.ends)) {
       State next = state;
       ++next.rounds;

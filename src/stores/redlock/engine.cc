@@ -29,7 +29,7 @@ constexpr milliseconds kAfterExpiry{2};
 
 AcquisitionState state_of(AcquisitionStatus status) { return {.status = status}; }
 
-// What both clocks may differ by over a lease: the session counts the same.
+// The most that two clocks differ by over a lease. The session counts the same.
 BootClock::duration slack(port::Duration ttl) {
   const BootClock::duration exact = ttl;
   return exact / 100 + std::min<BootClock::duration>(milliseconds(10), exact / 10);
@@ -236,7 +236,10 @@ void Engine::vote(Try& tried, std::size_t node, const Result<Reply>& reply) {
   if (nodes_.forbidden()) tried.attempt.forbid();
   if (!reply) {
     words = reply.error().message();
-    if (reply.error().code() == Errc::kOutcomeUnknown) return tried.attempt.on_unknown(node);
+    if (reply.error().code() == Errc::kOutcomeUnknown) {
+      tried.unknown = true;
+      return tried.attempt.on_unknown(node);
+    }
     if (reply.error().code() != Errc::kUnavailable) tried.refused = reply.error().code();
     return tried.attempt.on_refused(node);
   }
@@ -283,6 +286,7 @@ void Engine::confirm(const std::string& name, const EntryPtr& entry, const TryPt
                     tried->attempt.on_confirmed(node);
                   } else {
                     if (reply) self->nodes_.note(node, reply->text);
+                    tried->unknown = tried->unknown || !reply;
                     tried->words[node] = "granted it, and then: " +
                                          (reply ? reply->text : reply.error().message());
                     tried->attempt.on_unknown(node);
@@ -301,6 +305,9 @@ void Engine::settle(const std::string& name, const EntryPtr& entry) {
   const BootInstant sure = tried.sent + entry->request.ttl - slack(entry->request.ttl);
   const bool in_time = instant() < sure && BootClock::now() < tried.until;
   if (!tried.attempt.decided() && in_time) return;
+  // A failure waits for all answers: they are its message, and tell whether anything is left.
+  const bool failed = tried.attempt.state() == Attempt::State::kFailed && !nodes_.forbidden();
+  if (failed && in_time && tried.attempt.count(Vote::kAsked) > 0) return;
   Lock& lock = locks_.at(name);
   lock.trying = nullptr;
   if (tried.attempt.held() && instant() < sure && !entry->withdrawn) {
@@ -388,8 +395,7 @@ void Engine::put_back(const std::string& name, Lock& lock, const EntryPtr& entry
 
 Error Engine::failure(const std::string& name, const Try& tried, bool in_time) const {
   if (nodes_.forbidden()) return *nodes_.forbidden();
-  const bool unknown = tried.attempt.count(Vote::kUnknown) > 0 ||
-                       tried.attempt.count(Vote::kConfirming) > 0 ||
+  const bool unknown = tried.unknown || tried.attempt.count(Vote::kConfirming) > 0 ||
                        tried.attempt.count(Vote::kAsked) > 0;
   std::vector<std::string> words = tried.words;
   for (std::string& each : words) {

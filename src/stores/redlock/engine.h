@@ -76,16 +76,17 @@ class Engine : public std::enable_shared_from_this<Engine> {
     std::uint64_t counts_from = 0;  // The heartbeat before it was sent.
     BootInstant sent{};
     BootInstant until{};  // By boot time: for both phases at all nodes.
-    bool over = false;  // Whatever a node grants from now on is given back.
-    std::vector<std::string> words{};  // What each node said.
+    bool unknown = false;  // A node may have carried out what it did not answer.
+    bool over = false;     // A later grant of a node is given back.
+    std::vector<std::string> words{};  // Each node's answer, for messages.
     std::optional<port::Duration> free_in{};
-    std::optional<Errc> refused{};  // Why a node refused for good.
+    std::optional<Errc> refused{};  // The reason of a node that refused for good.
   };
   using TryPtr = std::shared_ptr<Try>;
   struct Entry {
     port::AcquireRequest request;
     Phase phase = Phase::kWaiting;
-    std::uint64_t seq = 0;      // Of the last heartbeat.
+    std::uint64_t seq = 0;      // The number of the last heartbeat.
     BootInstant alive_until{};  // While it waits.
     bool queued = false;        // It has been told that it waits.
     bool withdrawn = false;     // While it tried.

@@ -38,11 +38,11 @@ std::optional<Terms> terms_of(std::string_view text) {
 }
 
 // The answers to one request at all nodes.
-struct Told {
-  explicit Told(std::size_t nodes) : renewal(nodes), words(nodes) {}
+struct RenewalAnswers {
+  explicit RenewalAnswers(std::size_t nodes) : renewal(nodes), words(nodes) {}
   Renewal<Terms> renewal;
   std::vector<std::string> words;
-  std::string trace{};  // Of a break.
+  std::string trace{};  // The trace of a break.
   bool unknown = false;
   bool answered = false;
 
@@ -59,16 +59,16 @@ struct Told {
   }
 };
 
-// What the nodes know of one acquisition.
-struct Seen {
+// One acquisition, as the nodes know it.
+struct HoldAtNodes {
   std::vector<std::int64_t> left{};  // Microseconds, of each node that has it.
   std::uint64_t token = 0;
   std::int64_t lease = 0;
   std::string owner{};
 };
 
-struct View {
-  std::map<std::string, Seen> holds{};
+struct LockAtNodes {
+  std::map<std::string, HoldAtNodes> holds{};
   std::string trace{};
   std::uint64_t broken = 0;
   std::size_t answers = 0;
@@ -81,7 +81,7 @@ std::int64_t number_of(std::string_view text) {
 }
 
 // An answer of inspect: the node's clock, then fields and values.
-void add_to(View& view, const Reply& reply) {
+void add_to(LockAtNodes& view, const Reply& reply) {
   if (reply.items.empty()) return;
   ++view.answers;
   const std::int64_t now = number_of(reply.items[0].text);
@@ -100,7 +100,7 @@ void add_to(View& view, const Reply& reply) {
     const auto token = fields.number();
     for (int skip = 0; skip < 3; ++skip) fields.word();
     if (!fields.good() || ends <= now) continue;
-    Seen& seen = view.holds[field];
+    HoldAtNodes& seen = view.holds[field];
     seen.left.push_back(ends - now);
     seen.token = std::max(seen.token, token);
     seen.lease = lease;
@@ -178,7 +178,7 @@ void Engine::renew_held(const port::RenewItem& item, const EntryPtr& entry, Boot
                         Ask done) {
   const bool tokens = nodes_.address().tokens;
   const BootInstant sent = instant();
-  const auto told = std::make_shared<Told>(nodes_.size());
+  const auto told = std::make_shared<RenewalAnswers>(nodes_.size());
   ask_all(
       item.name, "renew",
       {redis::id_text(item.id), std::to_string(item.seq), std::to_string(item.ttl.count()),
@@ -227,7 +227,7 @@ void Engine::keep(const port::KeepRequest& request, Done<bool> done) {
     return done(Error(Errc::kUnsupported, "redlock keeps no value beside a lock"));
   }
   const EntryPtr entry = find(request.name, request.id);
-  const auto told = std::make_shared<Told>(nodes_.size());
+  const auto told = std::make_shared<RenewalAnswers>(nodes_.size());
   ask_all(
       request.name, "keep",
       {redis::id_text(request.id), std::to_string(request.seq),
@@ -351,7 +351,7 @@ void Engine::break_lock(const port::BreakRequest& request, Done<bool> done) {
 
 void Engine::inspect(const std::string& name, BootInstant deadline,
                      Done<std::optional<LockInfo>> done) {
-  const auto view = std::make_shared<View>(View{.left = nodes_.size()});
+  const auto view = std::make_shared<LockAtNodes>(LockAtNodes{.left = nodes_.size()});
   ask_all(
       name, "inspect", {"-"}, deadline, [](std::size_t) { return true; },
       [this, view, name, done](std::size_t, const Result<Reply>& reply) {

@@ -17,9 +17,9 @@ std::string pattern_of(std::string_view prefix) {
   return pattern + '*';
 }
 
-class Listing : public std::enable_shared_from_this<Listing> {
+class NodeScan : public std::enable_shared_from_this<NodeScan> {
  public:
-  Listing(Nodes& nodes, Inspect inspect, std::string prefix, std::size_t limit,
+  NodeScan(Nodes& nodes, Inspect inspect, std::string prefix, std::size_t limit,
           base::BootInstant deadline, port::Done<std::vector<LockInfo>> done)
       : nodes_(nodes),
         inspect_(std::move(inspect)),
@@ -102,7 +102,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
 
 void list_locks(Nodes& nodes, Inspect inspect, std::string prefix, std::size_t limit,
                 base::BootInstant deadline, port::Done<std::vector<LockInfo>> done) {
-  const auto listing = std::make_shared<Listing>(nodes, std::move(inspect), std::move(prefix),
+  const auto listing = std::make_shared<NodeScan>(nodes, std::move(inspect), std::move(prefix),
                                                  limit, deadline, std::move(done));
   for (std::size_t node = 0; node < nodes.size(); ++node) listing->scan(node, "0");
 }

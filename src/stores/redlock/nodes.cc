@@ -66,7 +66,7 @@ struct Nodes::Node {
   bool joining = false;
   std::string run{};
   std::string incarnation{};  // Its replication id.
-  std::string ends{};         // Of the quarantine, as the node wrote it.
+  std::string ends{};         // The end of the quarantine, as the node wrote it.
   NodeView view{};
   BootInstant looked{};
   bool waited_before = false;  // An earlier look than the present one showed that it had waited.
@@ -75,10 +75,10 @@ struct Nodes::Node {
   std::vector<Joined> waiting{};
 };
 
-Nodes::Nodes(const RedlockAddress& address, const port::StoreContext& context, Hooks hooks,
+Nodes::Nodes(const RedlockAddress& address, const port::StoreContext& context, NodeEvents events,
              TestClock now)
     : address_(address),
-      hooks_(std::move(hooks)),
+      events_(std::move(events)),
       now_(std::move(now)),
       io_(*context.io),
       loop_(context.loop) {
@@ -94,7 +94,7 @@ Nodes::Nodes(const RedlockAddress& address, const port::StoreContext& context, H
       node->subscriber = std::make_unique<redis::Subscriber>(
           io_, node->remote, channel,
           redis::Subscriber::Events{
-              [this, at](std::string_view key) { hooks_.on_hint(at, key); }, [](bool) {},
+              [this, at](std::string_view key) { events_.on_hint(at, key); }, [](bool) {},
               [](const Error&) {}});
       node->timer = std::make_unique<port::BootTimer>(io_);
     } else {
@@ -128,16 +128,12 @@ std::string Nodes::outcomes(const std::vector<std::string>& each) const {
 
 // --- Requests.
 
-redis::Command Nodes::encode(const Node& node, Script script, bool whole, std::string_view op,
-                             std::string_view lock, Args args) const {
-  redis::Command command;
-  const Text& text = text_of(script, now_ != nullptr);
+// The words after the script.
+std::string Nodes::encode(const Node& node, std::string_view op, std::string_view lock,
+                          Args args) const {
   const std::string key = key_of(lock);
-  std::string& wire = command.wire;
-  wire.reserve(320 + (whole ? text.text.size() : 0));
-  redis::append_array_header(wire, 8 + args.size() + (now_ ? 1 : 0));
-  redis::append_word(wire, whole ? "EVAL" : "EVALSHA");
-  redis::append_word(wire, whole ? text.text : text.sha1);
+  std::string wire;
+  wire.reserve(320);
   for (const std::string_view word :
        {std::string_view("2"), kRecord, std::string_view(key), op,
         std::string_view(address_.cluster), std::string_view(node.incarnation)}) {
@@ -145,19 +141,36 @@ redis::Command Nodes::encode(const Node& node, Script script, bool whole, std::s
   }
   for (const std::string_view word : args) redis::append_word(wire, word);
   if (now_) redis::append_word(wire, count(now_().time_since_epoch().count()));
-  return command;
+  return wire;
 }
 
 void Nodes::send(std::size_t at, Script script, std::string_view op, std::string_view lock,
                  Args args, BootInstant deadline, Answered answered) {
-  Node& node = *nodes_[at];
-  bool& knows = node.knows[static_cast<std::size_t>(script)];
-  node.pipeline->send(encode(node, script, !knows, op, lock, args), deadline,
-                      [this, at, script, answered = std::move(answered)](Result<Reply> reply) {
-                        nodes_[at]->knows[static_cast<std::size_t>(script)] =
-                            reply && !redis::is_unknown_script(reply);
-                        answered(redis::checked(std::move(reply), name_of(at)));
-                      });
+  run(at, script, 8 + args.size() + (now_ ? 1 : 0), encode(*nodes_[at], op, lock, args), deadline,
+      std::move(answered));
+}
+
+// By the script's hash where the node knows it; otherwise, or if it has forgotten, by its text.
+void Nodes::run(std::size_t at, Script script, std::size_t count, std::string words,
+                BootInstant deadline, Answered answered) {
+  const Text& text = text_of(script, now_ != nullptr);
+  const bool knows = nodes_[at]->knows[static_cast<std::size_t>(script)];
+  redis::Command command;
+  redis::append_array_header(command.wire, count);
+  redis::append_word(command.wire, knows ? "EVALSHA" : "EVAL");
+  redis::append_word(command.wire, knows ? text.sha1 : text.text);
+  command.wire += words;
+  nodes_[at]->pipeline->send(
+      std::move(command), deadline,
+      [this, at, script, count, deadline, knows, words = std::move(words),
+       answered = std::move(answered)](Result<Reply> reply) mutable {
+        const bool forgotten = redis::is_unknown_script(reply);
+        nodes_[at]->knows[static_cast<std::size_t>(script)] = reply && !forgotten;
+        if (forgotten && knows && !closed_) {
+          return run(at, script, count, std::move(words), deadline, std::move(answered));
+        }
+        answered(redis::checked(std::move(reply), name_of(at)));
+      });
 }
 
 void Nodes::call(std::size_t at, Script script, std::string_view op, std::string_view lock,
@@ -187,7 +200,7 @@ bool Nodes::note(std::size_t at, std::string_view answer) {
                      answer.starts_with("quarantine");
   if (!again) return false;
   if (answer == "lost" && node.joined) {
-    hooks_.on_alarm(name_of(at) + ": the node restarted, or lost its data: it takes no part for " +
+    events_.on_alarm(name_of(at) + ": the node restarted, or lost its data: it takes no part for " +
                     count(address_.longest_ttl.count()) + " ms");
   }
   node.joined = false;
@@ -197,7 +210,7 @@ bool Nodes::note(std::size_t at, std::string_view answer) {
 
 bool Nodes::is_plausible(std::size_t at, std::uint64_t floor) {
   if (floor <= most_plausible(views())) return true;
-  hooks_.on_alarm(name_of(at) + ": its token counter " + std::to_string(floor) +
+  events_.on_alarm(name_of(at) + ": its token counter " + std::to_string(floor) +
                   " cannot come from grants; the node is put into quarantine");
   nodes_[at]->joined = false;
   nodes_[at]->trouble = "its token counter cannot come from grants";
@@ -352,7 +365,7 @@ void Nodes::rejoin(std::uint64_t floor) {
     send(at, Script::kTake, "rejoin", "", {node.ends, number}, BootClock::now() + kJoinPatience,
          [this, at, ended](const Result<Reply>& reply) {
            if (reply && reply->text == "ready") {
-             hooks_.on_alarm(name_of(at) + ": takes part");
+             events_.on_alarm(name_of(at) + ": takes part");
            }
            ended();
            join(at, nullptr);

@@ -9,7 +9,7 @@
 // Guarantee: no request reaches another process than the one that was joined, or it is refused
 // there. kUnavailable: surely nothing was done. kOutcomeUnknown: the node has not answered.
 // Thread-safety: the loop only, but for the constructor, close() and abandon().
-// Ownership: the loop and the hooks outlive it. Time: boot time.
+// Ownership: the loop and the events outlive it. Time: boot time.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ using TestClock = std::function<machine::Instant()>;
 
 class Nodes {
  public:
-  struct Hooks {
+  struct NodeEvents {
     std::function<void(std::string line)> on_alarm;
     // Something was released: the key of the lock.
     std::function<void(std::size_t node, std::string_view key)> on_hint;
@@ -46,7 +46,7 @@ class Nodes {
   using Answered = std::function<void(Result<redis::Reply>)>;
   using Args = std::initializer_list<std::string_view>;
 
-  Nodes(const RedlockAddress& address, const port::StoreContext& context, Hooks hooks,
+  Nodes(const RedlockAddress& address, const port::StoreContext& context, NodeEvents events,
         TestClock now);
   ~Nodes();
 
@@ -75,7 +75,7 @@ class Nodes {
 
   // Why no grant may be reported at all; nullopt: nothing is known against it.
   const std::optional<Error>& forbidden() const { return forbidden_; }
-  // What keeps the node from taking part: for messages.
+  // The reason why the node takes no part, for messages.
   std::string trouble(std::size_t node) const;
   struct Facts {
     bool joined = false;
@@ -98,8 +98,10 @@ class Nodes {
   struct Node;
   using Joined = std::function<void(bool good)>;
 
-  redis::Command encode(const Node& node, Script script, bool whole, std::string_view op,
-                        std::string_view lock, Args args) const;
+  std::string encode(const Node& node, std::string_view op, std::string_view lock,
+                     Args args) const;
+  void run(std::size_t at, Script script, std::size_t count, std::string words,
+           base::BootInstant deadline, Answered answered);
   void send(std::size_t at, Script script, std::string_view op, std::string_view lock, Args args,
             base::BootInstant deadline, Answered answered);
   void initialize_joined(base::BootInstant deadline, const port::Done<bool>& done);
@@ -114,7 +116,7 @@ class Nodes {
   std::vector<NodeView> views() const;
 
   const RedlockAddress address_;
-  const Hooks hooks_;
+  const NodeEvents events_;
   const TestClock now_;
   asio::io_context& io_;
   port::Loop* const loop_;

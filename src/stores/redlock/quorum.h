@@ -1,4 +1,4 @@
-// What a client decides from the answers of N nodes. Pure: answers in, decisions out; no clock,
+// The decisions of a client from the answers of N nodes. Pure: answers in, decisions out; no clock,
 // thread or socket. tests/redlock searches all orders of a small cluster over this very code.
 //
 //   Vote of a node  entered by                              a release must reach it
@@ -50,9 +50,9 @@ class Attempt {
       : nodes_(static_cast<std::uint8_t>(nodes)), tokens_(tokens) {}
 
   void on_granted(std::size_t node, std::uint64_t floor) {
-    // Too late to count, it is only to be given back: after the decision, or where the node has seen
-    // a token as high as the one that was chosen. (Another one held there in between: the search
-    // found "1 after 1", with one node's clock ahead.)
+    // A late grant does not count, and is given back: after the decision, or where the node knows a
+    // token as high as the chosen one. (Another client held there in between: the search found
+    // "1 after 1", with one node's clock ahead.)
     const bool late = decided() || (state_ == State::kConfirming && floor >= token());
     votes_[node] = late ? Vote::kUnknown : Vote::kGranted;
     if (state_ == State::kAsking) floor_ = std::max(floor_, floor);
@@ -134,7 +134,7 @@ class Renewal {
   void on_silent() { ++silent_; }
 
   bool complete() const { return heard_ + gone_ + silent_ == nodes_; }
-  // What a majority says; nothing where the old deadline stays.
+  // The terms that a majority tells; nothing: the old deadline stays.
   std::optional<Terms> renewed() const {
     for (std::size_t i = 0; i < heard_; ++i) {
       const auto equal = std::count(held_.begin(), held_.begin() + heard_count(), held_[i]);
@@ -185,7 +185,8 @@ inline std::optional<std::uint64_t> catch_up(std::span<const NodeView> nodes) {
     clocks[i] = nodes[i].clock;
   }
   const auto middle = clocks.begin() + static_cast<std::ptrdiff_t>(nodes.size() / 2);
-  std::nth_element(clocks.begin(), middle, clocks.begin() + static_cast<std::ptrdiff_t>(nodes.size()));
+  std::nth_element(clocks.begin(), middle,
+                   clocks.begin() + static_cast<std::ptrdiff_t>(nodes.size()));
   return std::max(floor, *middle);
 }
 

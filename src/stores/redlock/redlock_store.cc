@@ -72,7 +72,7 @@ class RedlockStore final : public port::Store {
         name_space_(context.name_space),
         nodes_(std::make_shared<Nodes>(
             address, context,
-            Nodes::Hooks{
+            Nodes::NodeEvents{
                 [this](std::string line) {
                   loop_->post([listener = listener_, line = std::move(line)] {
                     listener->on_alarm(line);

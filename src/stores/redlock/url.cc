@@ -75,7 +75,10 @@ Result<RedlockAddress> parse_redlock_url(port::StoreUrl& url) {
     address.nodes.push_back(std::move(node));
   }
   if (*db != 0) address.list += "/" + std::to_string(*db);
-  address.cluster = redis::sha1_of("holdfast redlock 1 " + address.list + " " +
+  const std::string name = options->text("cluster");
+  const std::string nodes = std::to_string(address.nodes.size());
+  const std::string identity = name.empty() ? address.list : "cluster " + name + " of " + nodes;
+  address.cluster = redis::sha1_of("holdfast redlock 1 " + identity + " " +
                                    std::to_string(address.longest_ttl.count()) +
                                    (address.tokens ? "" : " no tokens"));
   return address;

@@ -31,6 +31,9 @@ inline constexpr port::UrlOption kUrlOptions[] = {
                       "longest lease, and how long a node that lost its memory takes no part; a "
                       "part of the cluster's identity",
                       std::chrono::milliseconds(500), std::chrono::hours(24)),
+    port::text_option("cluster",
+                      "a name in place of the list, for clients that reach the same nodes by other "
+                      "addresses (tunnels); the same name for another list is not found out"),
     port::word_option("tokens", "yes|no",
                       "no: one phase in place of two, and no fencing tokens (default yes)"),
 };

@@ -29,8 +29,12 @@ TEST(RedlockUrlTest, TheClusterIsTheListAndWhatItsNodesEnforce) {
   const std::string one = parse("redlock://a,b,c")->cluster;
   EXPECT_EQ(one.size(), 40U);
   EXPECT_EQ(one, parse("redlock://c:6379,b,a?timeout=1s&longest_ttl=60s&tokens=yes")->cluster);
-  for (const char* const other : {"redlock://a,b,d", "redlock://a,b,c,d", "redlock://a,b,c/1",
-                                  "redlock://a,b,c?longest_ttl=61s", "redlock://a,b,c?tokens=no"}) {
+  EXPECT_EQ(parse("redlock://a,b,c?cluster=x")->cluster,
+            parse("redlock://d,e,f?cluster=x")->cluster);
+  for (const char* const other :
+       {"redlock://a,b,d", "redlock://a,b,c,d", "redlock://a,b,c/1",
+        "redlock://a,b,c?cluster=a,b,c", "redlock://a,b,c?longest_ttl=61s",
+        "redlock://a,b,c?tokens=no"}) {
     EXPECT_NE(one, parse(other)->cluster) << other;
   }
 }

@@ -1,0 +1,282 @@
+// Redlock over five servers against a bare fan-out over the same kind of connections, in one run.
+//
+// A bare grant: one short script at all five nodes; when a majority has answered, another one at
+// those; when a majority of them has answered, done. A bare pair adds a third script that deletes.
+// Both sides use redis::Pipeline and one loop thread, and take turns.
+//
+//   p50        one caller: the time of a grant. Aim: at most 1.25 times the bare one.
+//   callers    64 callers: pairs per second. Aim: at least 0.8 of the bare ones.
+#include <atomic>
+#include <cstdio>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <benchmark/benchmark.h>
+
+#include "bench/figures.h"
+#include "src/base/random.h"
+#include "src/stores/redis/protocol/reply.h"
+#include "src/stores/redis/protocol/scripts.h"
+#include "src/stores/redis/transport/pipeline.h"
+#include "src/stores/redlock/redlock_store.h"
+#include "tests/support/redlock_cluster.h"
+
+namespace holdfast::bench {
+namespace {
+
+using namespace std::chrono_literals;
+using base::BootClock;
+using stores::redis::Pipeline;
+using stores::redis::Reply;
+
+constexpr std::size_t kNodes = 5;
+constexpr std::size_t kMajority = 3;
+constexpr int kCallers = 64;
+
+class Loop final : public port::Loop, public port::Listener {
+ public:
+  Loop() : thread_([this] { io.run(); }) {}
+  ~Loop() override {
+    work_.reset();
+    thread_.join();
+  }
+  void post(port::Task task) override { asio::post(io, std::move(task)); }
+  void on_push(const port::Push&) override {}
+  asio::io_context io{1};
+
+ private:
+  asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(io);
+  std::thread thread_;
+};
+
+// Both sides can do this. `done` is called on the loop.
+class Locks {
+ public:
+  virtual ~Locks() = default;
+  virtual void take(int caller, std::function<void()> done) = 0;
+  virtual void give(int caller, std::function<void()> done) = 0;
+};
+
+std::string wire(const std::vector<std::string_view>& words) {
+  std::string text;
+  stores::redis::append_command(text, words);
+  return text;
+}
+
+class Bare final : public Locks {
+ public:
+  Bare(Loop& loop, support::RedlockCluster& cluster) : loop_(loop) {
+    for (std::size_t at = 0; at < kNodes; ++at) {
+      stores::redis::RedisAddress address;
+      address.port = cluster.node(at).port();
+      nodes_.push_back(std::make_unique<Pipeline>(
+          loop.io, *stores::redis::Remote::make(std::move(address))));
+      for (const std::string* script : {&kTake, &kConfirm, &kGive}) {
+        cluster.node(at).must({"SCRIPT", "LOAD", *script});
+      }
+    }
+  }
+  ~Bare() override {
+    for (const auto& node : nodes_) node->close();
+  }
+
+  void take(int caller, std::function<void()> done) override {
+    loop_.post([this, caller, done = std::move(done)] {
+      const std::string key = "bare:" + std::to_string(caller);
+      const auto granted = std::make_shared<std::vector<std::size_t>>();
+      fan_out(all_, wire({"EVALSHA", take_, "2", key, "bare:floor", "value", "10000"}),
+              [this, key, granted, done](std::size_t node) {
+                granted->push_back(node);
+                if (granted->size() != kMajority) return;
+                const auto confirmed = std::make_shared<std::size_t>(0);
+                fan_out(*granted, wire({"EVALSHA", confirm_, "2", key, "bare:floor", "value", "7"}),
+                        [confirmed, done](std::size_t) {
+                          if (++*confirmed == kMajority) done();
+                        });
+              });
+    });
+  }
+  void give(int caller, std::function<void()> done) override {
+    loop_.post([this, caller, done = std::move(done)] {
+      const auto gone = std::make_shared<std::size_t>(0);
+      fan_out(all_, wire({"EVALSHA", give_, "1", "bare:" + std::to_string(caller), "value"}),
+              [gone, done](std::size_t) {
+                if (++*gone == kMajority) done();
+              });
+    });
+  }
+
+ private:
+  inline static const std::string kTake =
+      "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then "
+      "return redis.call('GET', KEYS[2]) or '0' end return '-'";
+  inline static const std::string kConfirm =
+      "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[2], ARGV[2]) return 1 "
+      "end return 0";
+  inline static const std::string kGive =
+      "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end "
+      "return 0";
+
+  void fan_out(const std::vector<std::size_t>& nodes, const std::string& command,
+               const std::function<void(std::size_t)>& answered) {
+    for (const std::size_t node : nodes) {
+      stores::redis::Command one;
+      one.wire = command;
+      nodes_[node]->send(std::move(one), BootClock::now() + 5s,
+                         [answered, node](const Result<Reply>& reply) {
+                           if (!reply || reply->is_error()) std::fprintf(stderr, "bare: failed\n");
+                           answered(node);
+                         });
+    }
+  }
+
+  Loop& loop_;
+  const std::string take_ = stores::redis::sha1_of(kTake);
+  const std::string confirm_ = stores::redis::sha1_of(kConfirm);
+  const std::string give_ = stores::redis::sha1_of(kGive);
+  const std::vector<std::size_t> all_{0, 1, 2, 3, 4};
+  std::vector<std::unique_ptr<Pipeline>> nodes_;
+};
+
+class Ours final : public Locks {
+ public:
+  Ours(Loop& loop, const std::string& url) {
+    port::StoreContext context;
+    context.loop = &loop;
+    context.listener = &loop;
+    context.io = &loop.io;
+    port::SchemaJob job;
+    port::StoreContext once = context;
+    once.schema = &job;
+    if (auto made = stores::make_redlock_store(*port::StoreUrl::parse(url), once); !made) {
+      std::fprintf(stderr, "%s\n", made.error().message().c_str());
+    }
+    store_ = *stores::make_redlock_store(*port::StoreUrl::parse(url), context);
+    for (int caller = 0; caller < kCallers; ++caller) ids_.emplace_back();
+  }
+  ~Ours() override { store_->close(BootClock::now() + 1s); }
+
+  void take(int caller, std::function<void()> done) override {
+    const auto random = base::random_128();
+    port::AcquisitionId& id = ids_[static_cast<std::size_t>(caller)];
+    id = {random.high, random.low};
+    port::AcquireRequest request;
+    request.name = "ours:" + std::to_string(caller);
+    request.id = id;
+    request.may_wait = false;
+    request.ttl = request.waiter_ttl = 10s;
+    request.deadline = BootClock::now() + 5s;
+    store_->acquire(std::move(request), [done](const Result<port::AcquisitionState>& state) {
+      if (!state || state->status != port::AcquisitionStatus::kHeld) {
+        std::fprintf(stderr, "ours: %s\n", state ? "busy" : state.error().message().c_str());
+      }
+      done();
+    });
+  }
+  void give(int caller, std::function<void()> done) override {
+    store_->release({"ours:" + std::to_string(caller), ids_[static_cast<std::size_t>(caller)],
+                     BootClock::now() + 5s},
+                    [done](const Result<port::EndStatus>&) { done(); });
+  }
+
+ private:
+  std::unique_ptr<port::Store> store_;
+  std::vector<port::AcquisitionId> ids_;
+};
+
+void await(const std::function<void(std::function<void()>)>& begin) {
+  std::promise<void> over;
+  begin([&over] { over.set_value(); });
+  over.get_future().wait();
+}
+
+// The median time of a grant, in microseconds.
+double grant_us(Locks& locks, int grants) {
+  std::vector<double> times;
+  for (int i = 0; i < grants; ++i) {
+    const auto begin = Clock::now();
+    await([&](auto done) { locks.take(0, done); });
+    times.push_back(micros_since(begin));
+    await([&](auto done) { locks.give(0, done); });
+  }
+  return median(std::move(times));
+}
+
+double pairs_per_second(Locks& locks, int pairs) {
+  std::atomic<int> left{pairs};
+  std::atomic<int> running{kCallers};
+  std::promise<void> over;
+  std::function<void(int)> next = [&](int caller) {
+    if (left.fetch_sub(1) <= 0) {
+      if (running.fetch_sub(1) == 1) over.set_value();
+      return;
+    }
+    locks.take(caller, [&, caller] { locks.give(caller, [&, caller] { next(caller); }); });
+  };
+  const auto begin = Clock::now();
+  for (int caller = 0; caller < kCallers; ++caller) next(caller);
+  over.get_future().wait();
+  return pairs / seconds_since(begin);
+}
+
+struct Rig {
+  support::RedlockCluster cluster{kNodes};
+  Loop loop;
+  Bare bare{loop, cluster};
+  Ours ours{loop, cluster.url()};
+};
+
+std::unique_ptr<Rig> rig(benchmark::State& state) {
+  if (const auto why_not = support::RedisServer::unavailable()) {
+    state.SkipWithError(("SKIPPED: no Redis: " + *why_not).c_str());
+    return nullptr;
+  }
+  return std::make_unique<Rig>();
+}
+
+// The two sides take turns; `figure` measures one.
+template <typename Figure>
+void compare(benchmark::State& state, const char* unit, Figure figure) {
+  const auto servers = rig(state);
+  if (!servers) return;
+  figure(servers->bare);
+  figure(servers->ours);
+  std::vector<double> ours;
+  std::vector<double> bare;
+  std::vector<double> shares;
+  for (auto _ : state) {
+    bare.push_back(figure(servers->bare));
+    ours.push_back(figure(servers->ours));
+    shares.push_back(ours.back() / bare.back());
+  }
+  state.counters[unit] = median(ours);
+  state.counters[std::string("bare_") + unit] = median(bare);
+  state.counters["of_bare"] = median(shares);
+  servers->cluster.node(0).reset_counts();
+  const double grants = 100;
+  grant_us(servers->ours, static_cast<int>(grants));
+  state.counters["scripts_a_pair"] =
+      static_cast<double>(servers->cluster.node(0).command_count("evalsha")) / grants;
+}
+
+void Redlock_OneCaller(benchmark::State& state) {
+  compare(state, "grant_us", [](Locks& locks) { return grant_us(locks, 300); });
+}
+BENCHMARK(Redlock_OneCaller)->Iterations(9)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+void Redlock_64Callers(benchmark::State& state) {
+  compare(state, "pairs", [](Locks& locks) { return pairs_per_second(locks, 4000); });
+}
+BENCHMARK(Redlock_64Callers)->Iterations(9)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace holdfast::bench
+
+BENCHMARK_MAIN();

@@ -1,0 +1,101 @@
+"""The commands on a Redlock cluster of three servers: what one store with several servers shows."""
+
+import json
+import re
+import sys
+import time
+
+import harness
+import redis_server
+from harness import CliCase
+
+NODES = 3
+
+
+class RedlockCase(CliCase):
+    def setUp(self):
+        super().setUp()
+        self.nodes = [redis_server.RedisServer(self, name=f"redis{at}") for at in range(NODES)]
+        self.list = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+        self.env["HOLDFAST_STORE"] = f"redlock://{self.list}"
+
+    def ok(self, *arguments, **options):
+        done = self.holdfast(*arguments, **options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def init(self):
+        return self.ok("store", "init")
+
+    def test_a_new_cluster_waits_until_an_operator_says_that_nobody_holds(self):
+        begin = time.monotonic()
+        done = self.holdfast("run", "--no-wait", "job", "--", "true")
+        self.assertEqual(done.returncode, 125, done.stderr)
+        self.assertIn("takes no part for", done.stderr)
+        self.assertLess(time.monotonic() - begin, 15)
+        self.assertRegex(self.init().stdout, r"^made the nodes of redlock://")
+        self.assertEqual(self.ok("run", "job", "--", "echo", "done").stdout, "done\n")
+
+    def test_run_excludes_and_tells_the_child(self):
+        self.init()
+        self.holder(ttl="10s")
+        busy = self.holdfast("run", "--no-wait", "job", "--", "true")
+        self.assertEqual(busy.returncode, 124, busy.stderr)
+        told = self.ok("run", "other", "--", "sh", "-c", "echo $HOLDFAST_NAME $HOLDFAST_TOKEN")
+        self.assertRegex(told.stdout, r"^other \d{10}\.\d{20}\n$")
+
+    def test_inspect_ls_and_break(self):
+        self.init()
+        self.holder(ttl="10s")
+        info = json.loads(self.ok("inspect", "--json", "job").stdout)
+        self.assertEqual((info["name"], info["held"], info["mode"]), ("job", True, "exclusive"))
+        listed = self.ok("ls").stdout
+        self.assertRegex(listed, r"(?m)^job +exclusive ")
+        wrong = self.holdfast("break", "job", "--token", "0000000000.00000000000000000001")
+        self.assertNotEqual(wrong.returncode, 0)
+        self.ok("break", "job", "--token", info["token"])
+        self.ok("run", "--no-wait", "job", "--", "true")
+
+    def test_acquire_renew_release_by_lease_id(self):
+        self.init()
+        lease = self.ok("acquire", "--ttl", "20s", "job").stdout.strip()
+        self.ok("renew", lease)
+        self.assertEqual(self.holdfast("run", "--no-wait", "job", "--", "true").returncode, 124)
+        self.ok("release", lease)
+        self.ok("run", "--no-wait", "job", "--", "true")
+
+    def test_one_node_down_changes_nothing_and_doctor_names_it(self):
+        self.init()
+        self.ok("doctor", "-q", "--require", "fenced")
+        self.nodes[0].kill()
+        self.ok("run", "job", "--", "true")
+        done = self.holdfast("doctor")
+        self.assertIn(f"127.0.0.1:{self.nodes[0].port}", done.stdout)
+        self.assertRegex(done.stdout, r"2 of 3 nodes take part")
+        self.nodes[1].kill()
+        refused = self.holdfast("run", "--no-wait", "job", "--", "true")
+        self.assertEqual(refused.returncode, 125, refused.stdout)
+        self.assertIn(f"127.0.0.1:{self.nodes[1].port}", refused.stderr)
+
+    def test_what_a_majority_cannot_give_is_refused_by_name(self):
+        self.init()
+        for words in (("--shared",), ("--permits", "1/3")):
+            done = self.holdfast("run", *words, "job", "--", "true")
+            self.assertEqual(done.returncode, 125, (words, done.stderr))
+            self.assertIn("redlock", done.stderr)
+        done = self.holdfast("doctor", "-q", "--require", "fair")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        long = self.holdfast("run", "--ttl", "2m", "job", "--", "true")
+        self.assertEqual(long.returncode, 125, long.stderr)
+
+    def test_no_url_with_a_password_is_shown(self):
+        done = self.holdfast("ls", "-v", "--store", f"redlock://u:s3cret@{self.list}")
+        self.assertNotIn("s3cret", done.stdout + done.stderr)
+        self.assertTrue(re.search(r"redlock", done.stderr), done.stderr)
+
+
+if __name__ == "__main__":
+    if redis_server.server_program() is None:
+        print("SKIPPED: no redis-server: nothing of the program was tested on Redlock")
+        sys.exit(77)
+    harness.main()

@@ -1,0 +1,406 @@
+// Faults around five real Redis servers, seen through the Redlock store.
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "src/base/random.h"
+#include "src/stores/redlock/redlock_store.h"
+#include "tests/conformance/harness.h"
+#include "tests/faults/process_harness.h"
+#include "tests/support/clock_shift.h"
+#include "tests/support/eventually.h"
+#include "tests/support/fault_proxy.h"
+#include "tests/support/redlock_cluster.h"
+
+namespace holdfast::testing {
+namespace {
+
+using support::ClockShift;
+using support::eventually;
+using support::Fault;
+using support::FaultProxy;
+using support::Memory;
+using support::RedisServer;
+using support::RedlockCluster;
+
+class UrlSite final : public Site {
+ public:
+  explicit UrlSite(std::string url) : url_(std::move(url)) {}
+  Result<std::unique_ptr<port::Store>> open(const port::StoreContext& context) override {
+    return stores::make_redlock_store(*port::StoreUrl::parse(url_), context);
+  }
+  void pass(Duration time) override { std::this_thread::sleep_for(time); }
+
+  // As `holdfast store init`, or a connection alone. Errors: those of both.
+  Result<void> try_open(bool init) {
+    TestLoop loop;
+    Inbox inbox(loop);
+    port::SchemaJob job;
+    port::StoreContext context;
+    context.loop = &loop;
+    context.listener = &inbox;
+    context.io = loop.io();
+    context.owner = "operator";
+    if (init) context.schema = &job;
+    auto made = open(context);
+    if (!made) return made.error();
+    if (*made) (*made)->close(soon());
+    return {};
+  }
+
+ private:
+  const std::string url_;
+};
+
+constexpr char kQuick[] = "node_timeout=300ms&timeout=600ms&longest_ttl=";
+
+AcquisitionId fresh() {
+  const auto random = base::random_128();
+  return {random.high, random.low};
+}
+
+Request request(const std::string& name, AcquisitionId id, Duration ttl = 1s) {
+  return Request(name, id).leases(ttl, ttl).no_wait();
+}
+
+bool holds(const Result<AcquisitionState>& state) {
+  return state && state->status == AcquisitionStatus::kHeld;
+}
+
+std::string why(const Result<AcquisitionState>& state) {
+  return state ? "status " + std::to_string(static_cast<int>(state->status))
+               : state.error().message();
+}
+
+// How many acquisitions a node has for the lock, over or not.
+std::size_t entries(RedisServer& node, const std::string& name) {
+  std::size_t count = 0;
+  for (const auto& field : node.must({"HKEYS", "hfr1:" + name}).elements) {
+    count += field.text.size() == 32 ? 1U : 0U;
+  }
+  return count;
+}
+
+class RedlockFaultsTest : public ::testing::Test {
+ protected:
+  void SetUp() override { HOLDFAST_NEEDS_REDIS(); }
+
+  // A cluster that may grant, as after `holdfast store init`.
+  std::string start(const std::string& longest = "60s") {
+    url_ = cluster_.url(kQuick + longest);
+    const auto made = UrlSite(url_).try_open(/*init=*/true);
+    EXPECT_TRUE(made) << made.error().message();
+    return url_;
+  }
+
+  RedlockCluster cluster_{5};
+  std::string url_;
+};
+
+TEST_F(RedlockFaultsTest, OneAndTwoOfFiveDownChangeNothingAndThreeStopAll) {
+  UrlSite site(start());
+  Client alice(site, "alice");
+  Token last{};
+  for (std::size_t down = 0; down <= 2; ++down) {
+    if (down > 0) cluster_.node(down - 1).kill9();
+    const AcquisitionId id = fresh();
+    Result<AcquisitionState> grant = alice.acquire(request("a", id));
+    ASSERT_TRUE(holds(grant)) << down << " down: " << why(grant);
+    EXPECT_GT(grant->token, last);
+    last = grant->token;
+    EXPECT_TRUE(holds(alice.renew("a", id, 1, 1s)));
+    EXPECT_EQ(*alice.release("a", id), EndStatus::kReleased);
+  }
+  cluster_.node(2).kill9();
+  const auto refused = alice.acquire(request("a", fresh()));
+  ASSERT_FALSE(refused) << why(refused);
+  EXPECT_NE(refused.error().message().find("3 of 5 nodes must grant it"), std::string::npos);
+  for (std::size_t at = 0; at < 5; ++at) {
+    const std::string name = "127.0.0.1:" + std::to_string(cluster_.node(at).port());
+    EXPECT_NE(refused.error().message().find(name + (at < 3 ? ": " : ": granted it")),
+              std::string::npos)
+        << refused.error().message();
+  }
+}
+
+TEST_F(RedlockFaultsTest, PausedNodesDelayNobodyAndKeepNothingOfWhatCameLate) {
+  UrlSite site(start());
+  Client alice(site, "alice");
+  cluster_.node(0).pause();
+  cluster_.node(1).pause();
+  const AcquisitionId id = fresh();
+  const auto grant = alice.acquire(request("a", id));
+  EXPECT_TRUE(holds(grant)) << why(grant);
+  EXPECT_TRUE(holds(alice.renew("a", id, 1, 30s)));
+  EXPECT_EQ(*alice.release("a", id), EndStatus::kReleased);
+  cluster_.node(0).resume();
+  cluster_.node(1).resume();
+  for (std::size_t at = 0; at < 5; ++at) {
+    EXPECT_TRUE(eventually([&] { return entries(cluster_.node(at), "a") == 0; })) << at;
+  }
+  const auto next = alice.acquire(request("a", fresh()));
+  EXPECT_TRUE(holds(next)) << why(next);
+}
+
+TEST_F(RedlockFaultsTest, AMajorityThatIsPausedIsToldAsUnknown) {
+  UrlSite site(start());
+  Client alice(site, "alice");
+  for (std::size_t at = 0; at < 3; ++at) cluster_.node(at).pause();
+  const auto asked = alice.acquire(request("a", fresh()));
+  for (std::size_t at = 0; at < 3; ++at) cluster_.node(at).resume();
+  ASSERT_FALSE(asked) << why(asked);
+  EXPECT_EQ(asked.error().code(), Errc::kOutcomeUnknown) << asked.error().message();
+  EXPECT_TRUE(eventually([&] { return holds(alice.acquire(request("a", fresh()))); }));
+}
+
+// The classic hole: the holder has three of five, one of those restarts empty, and the other two
+// are free.
+TEST_F(RedlockFaultsTest, ANodeThatRestartsEmptyGivesNoSecondMajority) {
+  std::vector<std::unique_ptr<FaultProxy>> proxies;
+  std::string list;
+  for (std::size_t at = 0; at < 5; ++at) {
+    proxies.push_back(std::make_unique<FaultProxy>(
+        support::ProxyOptions{.server_port = cluster_.node(at).port()}));
+    list += (at > 0 ? "," : "") + ("127.0.0.1:" + std::to_string(proxies[at]->port()));
+  }
+  UrlSite site("redlock://" + list + "/?" + kQuick + "3s");
+  ASSERT_TRUE(site.try_open(/*init=*/true));
+  Client alice(site, "alice");
+  Client bob(site, "bob");
+  const int lost[] = {proxies[0]->add({.kind = Fault::Kind::kBlackhole, .containing = "acquire"}),
+                      proxies[1]->add({.kind = Fault::Kind::kBlackhole, .containing = "acquire"})};
+  const AcquisitionId id = fresh();
+  const auto before = std::chrono::steady_clock::now();
+  const auto grant = alice.acquire(request("a", id, 2500ms));
+  ASSERT_TRUE(holds(grant)) << why(grant);
+  proxies[0]->remove(lost[0]);
+  proxies[1]->remove(lost[1]);
+  ASSERT_EQ(entries(cluster_.node(0), "a") + entries(cluster_.node(1), "a"), 0U);
+  cluster_.node(2).restart(Memory::kLost);
+  Result<AcquisitionState> next = bob.acquire(request("a", fresh()));
+  int tries = 1;
+  while (!holds(next)) {
+    ASSERT_LT(++tries, 2000);
+    std::this_thread::sleep_for(10ms);
+    next = bob.acquire(request("a", fresh()));
+  }
+  EXPECT_GE(std::chrono::steady_clock::now() - before, 2400ms) << "while alice held";
+  EXPECT_GT(tries, 10);
+  EXPECT_GT(next->token, grant->token);
+  EXPECT_TRUE(eventually(
+      [&] { return cluster_.node(2).must({"HGET", "hfr1@node", "s"}).text == "ready"; }))
+      << "it comes back by itself";
+}
+
+TEST_F(RedlockFaultsTest, ANodeThatRestartsWithItsDataOrIsAReplicaTakesNoPart) {
+  UrlSite site(start());
+  Client alice(site, "alice");
+  ASSERT_TRUE(holds(alice.acquire(request("a", fresh()))));
+  cluster_.node(0).restart(Memory::kKept);
+  // (A primary that gets its first replica takes another replication id, so it is left out, too.)
+  RedisServer primary;
+  cluster_.node(1).must({"REPLICAOF", "127.0.0.1", std::to_string(primary.port())});
+  const AcquisitionId id = fresh();
+  const auto grant = alice.acquire(request("b", id));
+  EXPECT_TRUE(holds(grant)) << why(grant);
+  EXPECT_EQ(entries(cluster_.node(0), "b"), 0U);
+  EXPECT_TRUE(eventually(
+      [&] { return cluster_.node(0).must({"HGET", "hfr1@node", "s"}).text == "lost"; }));
+  // Promoted within one process: its run id is the same.
+  cluster_.node(1).must({"REPLICAOF", "NO", "ONE"});
+  EXPECT_TRUE(eventually([&] {
+    static_cast<void>(alice.renew("b", id, 1, 1s));
+    static_cast<void>(alice.acquire(request("c", fresh())));
+    return cluster_.node(1).must({"HGET", "hfr1@node", "s"}).text == "lost";
+  }));
+}
+
+TEST_F(RedlockFaultsTest, ANewClusterWaitsForTheLongestLeaseByItself) {
+  url_ = cluster_.url(std::string(kQuick) + "1s");
+  UrlSite site(url_);
+  Client alice(site, "alice");
+  const auto early = alice.acquire(request("a", fresh()));
+  ASSERT_FALSE(early) << why(early);
+  EXPECT_EQ(early.error().code(), Errc::kUnavailable);
+  EXPECT_NE(early.error().message().find("takes no part"), std::string::npos)
+      << early.error().message();
+  EXPECT_TRUE(eventually([&] { return holds(alice.acquire(request("a", fresh()))); }));
+}
+
+TEST_F(RedlockFaultsTest, OneClockAheadMovesNeitherTheMajorityNorTheTokens) {
+  ClockShift shift;
+  std::vector<std::unique_ptr<RedisServer>> nodes;
+  std::string list;
+  for (int at = 0; at < 3; ++at) {
+    support::RedisOptions options;
+    if (at == 0) {
+      options.clock_shift_file = shift.path();
+    }
+    nodes.push_back(std::make_unique<RedisServer>(options));
+    list += (at > 0 ? "," : "") + ("127.0.0.1:" + std::to_string(nodes.back()->port()));
+  }
+  UrlSite site("redlock://" + list + "/?" + kQuick + "60s");
+  ASSERT_TRUE(site.try_open(/*init=*/true));
+  Client alice(site, "alice");
+  Client bob(site, "bob");
+  const AcquisitionId id = fresh();
+  const auto grant = alice.acquire(request("a", id, 30s));
+  ASSERT_TRUE(holds(grant)) << why(grant);
+  shift.set(std::chrono::hours(1000));
+  const auto tried = bob.acquire(request("a", fresh()));
+  ASSERT_TRUE(tried) << why(tried);
+  EXPECT_EQ(tried->status, AcquisitionStatus::kBusy);
+  EXPECT_TRUE(holds(alice.renew("a", id, 1, 30s)));
+  EXPECT_EQ(*alice.release("a", id), EndStatus::kReleased);
+  const auto next = bob.acquire(request("a", fresh()));
+  ASSERT_TRUE(holds(next)) << why(next);
+  EXPECT_GT(next->token, grant->token);
+  EXPECT_LT(next->token.counter, grant->token.counter + 1000);
+}
+
+TEST_F(RedlockFaultsTest, ACounterThatCannotBeQuarantinesItsNode) {
+  UrlSite site(start());
+  Client alice(site, "alice");
+  const AcquisitionId id = fresh();
+  const auto grant = alice.acquire(request("a", id));
+  ASSERT_TRUE(holds(grant)) << why(grant);
+  ASSERT_TRUE(alice.release("a", id));
+  cluster_.node(0).must({"HSET", "hfr1@node", "f", "9000000000000000"});
+  const auto next = alice.acquire(request("a", fresh()));
+  ASSERT_TRUE(holds(next)) << why(next);
+  EXPECT_GT(next->token, grant->token);
+  EXPECT_LT(next->token.counter, grant->token.counter + 1000);
+  EXPECT_TRUE(eventually([&] {
+    static_cast<void>(alice.acquire(request("b", fresh())));
+    return cluster_.node(0).must({"HGET", "hfr1@node", "s"}).text == "lost";
+  }));
+}
+
+TEST_F(RedlockFaultsTest, RepliesAfterTheTimeoutAreGivenBack) {
+  std::vector<std::unique_ptr<FaultProxy>> proxies;
+  std::string list;
+  for (std::size_t at = 0; at < 5; ++at) {
+    proxies.push_back(std::make_unique<FaultProxy>(
+        support::ProxyOptions{.server_port = cluster_.node(at).port()}));
+    list += (at > 0 ? "," : "") + ("127.0.0.1:" + std::to_string(proxies[at]->port()));
+  }
+  UrlSite site("redlock://" + list + "/?" + kQuick + "60s");
+  ASSERT_TRUE(site.try_open(/*init=*/true));
+  Client alice(site, "alice");
+  int held[3];
+  for (std::size_t at = 0; at < 3; ++at) {
+    held[at] = proxies[at]->add({.kind = Fault::Kind::kHold,
+                                 .direction = support::Direction::kToClient,
+                                 .containing = "granted"});
+  }
+  const auto late = alice.acquire(request("a", fresh(), 30s));
+  ASSERT_FALSE(late) << why(late);
+  EXPECT_EQ(late.error().code(), Errc::kOutcomeUnknown);
+  for (std::size_t at = 0; at < 3; ++at) proxies[at]->remove(held[at]);
+  for (std::size_t at = 0; at < 5; ++at) {
+    EXPECT_TRUE(eventually([&] { return entries(cluster_.node(at), "a") == 0; })) << at;
+  }
+}
+
+TEST_F(RedlockFaultsTest, AnotherListIsRefusedByTheNodesAndByTheClient) {
+  start();
+  RedisServer sixth;
+  std::string list;
+  for (std::size_t at = 0; at < 4; ++at) {
+    list += "127.0.0.1:" + std::to_string(cluster_.node(at).port()) + ",";
+  }
+  const auto other =
+      UrlSite("redlock://" + list + "127.0.0.1:" + std::to_string(sixth.port()) + "/?" + kQuick +
+              "60s")
+          .try_open(/*init=*/false);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code(), Errc::kInvalidArgument);
+  EXPECT_NE(other.error().message().find("another Redlock cluster"), std::string::npos)
+      << other.error().message();
+  EXPECT_FALSE(UrlSite(cluster_.url(std::string(kQuick) + "30s")).try_open(false));
+
+  // One foreign node is enough, though four others would grant.
+  UrlSite site(url_);
+  Client alice(site, "alice");
+  cluster_.node(0).must({"HSET", "hfr1@node", "c", "another", "t", "x,y,z"});
+  EXPECT_TRUE(eventually([&] {
+    const auto refused = alice.acquire(request("a", fresh()));
+    return !refused && refused.error().code() == Errc::kInvalidArgument;
+  }));
+}
+
+TEST_F(RedlockFaultsTest, OneProcessUnderTwoAddressesIsRefused) {
+  const std::string port = std::to_string(cluster_.node(0).port());
+  const std::string third = std::to_string(cluster_.node(1).port());
+  const auto twice = UrlSite("redlock://127.0.0.1:" + port + ",localhost:" + port +
+                             ",127.0.0.1:" + third + "/?" + kQuick + "60s")
+                         .try_open(/*init=*/false);
+  ASSERT_FALSE(twice);
+  EXPECT_EQ(twice.error().code(), Errc::kInvalidArgument);
+  EXPECT_NE(twice.error().message().find("one Redis process"), std::string::npos)
+      << twice.error().message();
+}
+
+TEST_F(RedlockFaultsTest, AGrantIsTwoParallelPhasesAndOneWithoutTokens) {
+  for (const bool tokens : {true, false}) {
+    cluster_.flush_all();
+    UrlSite site(cluster_.url(std::string(kQuick) + "60s&tokens=" + (tokens ? "yes" : "no")));
+    ASSERT_TRUE(site.try_open(/*init=*/true));
+    Client alice(site, "alice");
+    EXPECT_EQ(alice.store().guarantees().fenced, tokens);
+    const auto pair = [&] {
+      const AcquisitionId id = fresh();
+      const auto grant = alice.acquire(request("a", id));
+      ASSERT_TRUE(holds(grant)) << why(grant);
+      ASSERT_TRUE(holds(alice.renew("a", id, 1, 2s)));
+      ASSERT_EQ(*alice.release("a", id), EndStatus::kReleased);
+    };
+    for (int warm = 0; warm < 3; ++warm) pair();
+    for (std::size_t at = 0; at < 5; ++at) cluster_.node(at).reset_counts();
+    for (int i = 0; i < 10; ++i) pair();
+    std::int64_t asked = 0;
+    for (std::size_t at = 0; at < 5; ++at) asked += cluster_.node(at).command_count("evalsha");
+    // Acquire and release at all nodes, write-back and renewal at a majority at least. The last
+    // requests may be on their way.
+    EXPECT_GE(asked, tokens ? 150 : 120);
+    EXPECT_LE(asked, tokens ? 200 : 150);
+  }
+}
+
+TEST_F(RedlockFaultsTest, AHolderThatLetsGoSaysWhenItsLeaseEnds) {
+  UrlSite site(start());
+  Client alice(site, "alice");
+  Client bob(site, "bob");
+  const AcquisitionId id = fresh();
+  ASSERT_TRUE(holds(alice.acquire(request("a", id, 20s))));
+  const auto kept = alice.keep("a", id, 1, 600ms);
+  ASSERT_TRUE(kept) << kept.error().message();
+  EXPECT_EQ(bob.acquire(request("a", fresh()))->status, AcquisitionStatus::kBusy);
+  EXPECT_TRUE(eventually([&] { return holds(bob.acquire(request("a", fresh()))); }));
+  const auto again = alice.keep("a", id, 2, 1s);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code(), Errc::kLost);
+  EXPECT_EQ(alice.keep("a", id, 3, 1s, "value").error().code(), Errc::kUnsupported);
+}
+
+TEST_F(RedlockFaultsTest, AKilledHoldersLockGoesOnAfterItsLeaseAndNotBefore) {
+  start();
+  faults::ActorProcess holder(url_);
+  faults::ActorProcess waiter(url_);
+  ASSERT_EQ(holder.ask("acquire a 1000").word, "granted");
+  waiter.queue_up("a", 1s);
+  ASSERT_EQ(holder.ask("renew").word, "ok");
+  const faults::Line last = holder.ask("state");
+  holder.kill();
+  const faults::Line next = waiter.answer();
+  ASSERT_EQ(next.word, "granted") << next.get("text");
+  EXPECT_GT(next.get("token"), last.get("token"));
+  EXPECT_GE(next.number("at"), last.number("deadline"));
+}
+
+}  // namespace
+}  // namespace holdfast::testing
