@@ -270,7 +270,11 @@ void Engine::release(const std::string& name, AcquisitionId id, const EntryPtr& 
       std::make_shared<Ending>(Ending{std::vector<std::string>(nodes_.size()), nodes_.size()});
   const TryPtr tried = entry ? entry->tried : nullptr;
   if (tried) tried->over = true;  // Nodes that have not answered yet are told when they do.
-  if (entry) forget(name, entry);
+  // The next waiter of this client asks once the nodes have it, so that other clients get a turn.
+  if (const auto found = locks_.find(name); found != locks_.end() && entry &&
+                                            found->second.holder == entry) {
+    found->second.holder = nullptr;
+  }
   ++ends_;
   const auto told = [this, ending, name, done](std::size_t node, const Result<Reply>& reply) {
     const bool ended = reply && (reply->text == "released" || reply->text == "gone" ||
