@@ -14,8 +14,10 @@ namespace {
 using port::AcquisitionState;
 using port::AcquisitionStatus;
 
-// Tickets of one statement: it keeps their locks' rows until it is committed.
-constexpr std::size_t kPerStatement = 1024;
+// Tickets of one statement, which keeps their locks' rows until it is committed; and the length of
+// their names, which a text has up to six times: some servers take no text of more than 16 MiB.
+constexpr std::size_t kPerStatement = 4096;
+constexpr std::size_t kMostNames = 1U << 20U;
 
 AcquisitionState state_of(const Rows& rows, int row, const port::RenewItem& item) {
   AcquisitionState state;
@@ -92,11 +94,18 @@ void Renewals::send_calm(const std::shared_ptr<Batch>& batch, Places waiters) {
 }
 
 void Renewals::send_all(const std::shared_ptr<Batch>& batch, const Places& places) {
-  for (std::size_t from = 0; from < places.size(); from += kPerStatement) {
-    const auto begin = places.begin() + static_cast<std::ptrdiff_t>(from);
-    const std::size_t count = std::min(kPerStatement, places.size() - from);
-    send(batch, Places(begin, begin + static_cast<std::ptrdiff_t>(count)));
+  Places together;
+  std::size_t names = 0;
+  for (const std::size_t at : places) {
+    const std::size_t name = batch->items[at].name.size();
+    if (together.size() == kPerStatement || (names + name > kMostNames && !together.empty())) {
+      send(batch, std::exchange(together, {}));
+      names = 0;
+    }
+    together.push_back(at);
+    names += name;
   }
+  if (!together.empty()) send(batch, std::move(together));
 }
 
 void Renewals::send(const std::shared_ptr<Batch>& batch, Places places) {

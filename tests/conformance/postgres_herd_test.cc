@@ -1,8 +1,9 @@
-// A thousand waiters on one name: what a release costs the server stays the same, and so does the
-// number of connections.
+// What many locks and many waiters cost: a release beside a thousand waiters of one name, the number
+// of connections, and the renewal of many locks.
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "src/stores/postgres/postgres_store.h"
 #include "tests/conformance/herd.h"
@@ -46,6 +47,28 @@ TEST(PostgresHerd, StatementsOfAReleaseAndConnectionsDoNotGrowWithTheQueue) {
   herd.expect_constant_cost("statements", 4, [&] {
     EXPECT_LE(site.connections(), 3 * static_cast<std::int64_t>(kClients));
   });
+}
+
+TEST(PostgresHerd, ThousandsOfLocksAreRenewedByOneStatement) {
+  HOLDFAST_NEEDS_POSTGRES();
+  constexpr std::uint64_t kLocks = 1500;
+  HerdSite site;
+  Client client(site, "alice");
+  std::vector<port::RenewItem> items;
+  for (std::uint64_t i = 1; i <= kLocks; ++i) {
+    const std::string name = "lock" + std::to_string(i);
+    const auto grant = client.acquire(Request(name, {7, i}).leases(1h, 1h));
+    ASSERT_TRUE(grant) << grant.error().message();
+    items.push_back({name, {7, i}, 1, 2h, 2h, grant->token});
+  }
+  const std::int64_t before = site.statements();
+  const auto renewed = client.renew(items);
+  EXPECT_EQ(site.statements() - before, 1);
+  ASSERT_TRUE(renewed) << renewed.error().message();
+  for (const auto& one : *renewed) {
+    ASSERT_TRUE(one) << one.error().message();
+    EXPECT_EQ(one->status, AcquisitionStatus::kHeld);
+  }
 }
 
 }  // namespace

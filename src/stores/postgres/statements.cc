@@ -80,28 +80,28 @@ RETURNING l.name, l.token)
 SELECT name, token FROM freed UNION ALL SELECT name, token FROM granted)sql";
 
 // The rows of `locks` are locked first and by name, so that batches do not wait for each other in a
-// circle. A ticket that waits for an upgrade stands ahead of all others.
+// circle. `k` has the items with them: items that were joined with `k` once more would cost the
+// square of their number. A ticket that waits for an upgrade stands ahead of all others.
 constexpr char kRenew[] = R"sql(
 WITH c AS MATERIALIZED (SELECT @now(1) AS n, set_config('synchronous_commit', 'on', true)),
-i AS MATERIALIZED (SELECT * FROM unnest($2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[],
-  $6::bigint[]) WITH ORDINALITY AS i(name, id, seq, ttl, waiter_ttl, nr)),
-k AS MATERIALIZED (SELECT l.name, l.due, l.at, l.tickets FROM @locks l
-  WHERE l.name IN (SELECT name FROM i) ORDER BY l.name FOR UPDATE OF l),
+k AS MATERIALIZED (SELECT i.*, l.due, l.at FROM unnest($2::bytea[], $3::bytea[], $4::bigint[],
+  $5::bigint[], $6::bigint[]) WITH ORDINALITY AS i(name, id, seq, ttl, waiter_ttl, nr)
+  JOIN @locks l ON l.name = i.name ORDER BY l.name FOR UPDATE OF l),
 solo AS (
-  UPDATE @locks l SET solo_end = c.n + i.ttl, solo_lease = i.ttl, solo_seq = i.seq,
+  UPDATE @locks l SET solo_end = c.n + k.ttl, solo_lease = k.ttl, solo_seq = k.seq,
     at = greatest(l.at, c.n), version = l.version + 1
-  FROM k, i, c WHERE l.name = k.name AND i.name = k.name AND l.solo_id = i.id AND l.tickets = 0
-    AND l.solo_end > c.n AND l.at <= c.n AND l.solo_seq < i.seq AND l.solo_end < c.n + i.ttl
-  RETURNING i.nr, l.token),
+  FROM k, c WHERE l.name = k.name AND l.solo_id = k.id AND l.tickets = 0
+    AND l.solo_end > c.n AND l.at <= c.n AND l.solo_seq < k.seq AND l.solo_end < c.n + k.ttl
+  RETURNING k.nr, l.token),
 beat AS (
-  UPDATE @tickets t SET seq = i.seq,
-    lease_end = c.n + CASE t.flags WHEN 1 THEN i.ttl ELSE i.waiter_ttl END,
-    lease = CASE t.flags WHEN 1 THEN i.ttl ELSE i.waiter_ttl END
-  FROM k, i, c WHERE i.name = k.name AND k.due > c.n AND k.at <= c.n AND t.lock = k.name
-    AND t.id = i.id AND t.flags < 2 AND t.seq < i.seq
+  UPDATE @tickets t SET seq = k.seq,
+    lease_end = c.n + CASE t.flags WHEN 1 THEN k.ttl ELSE k.waiter_ttl END,
+    lease = CASE t.flags WHEN 1 THEN k.ttl ELSE k.waiter_ttl END
+  FROM k, c WHERE k.due > c.n AND k.at <= c.n AND t.lock = k.name
+    AND t.id = k.id AND t.flags < 2 AND t.seq < k.seq
     AND t.lease_end > c.n
-    AND t.lease_end < c.n + CASE t.flags WHEN 1 THEN i.ttl ELSE i.waiter_ttl END
-  RETURNING i.nr, t.flags, t.token, t.lock, t.ord,
+    AND t.lease_end < c.n + CASE t.flags WHEN 1 THEN k.ttl ELSE k.waiter_ttl END
+  RETURNING k.nr, t.flags, t.token, t.lock, t.ord,
     t.flags = 1 OR t.upgrade_of IS NOT NULL AS first),
 bump AS (
   UPDATE @locks l SET version = l.version + 1 WHERE l.name IN (SELECT lock FROM beat))
