@@ -1,5 +1,6 @@
 #include "src/sql/link.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -7,6 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/post.hpp>
 
 #include "src/base/thread.h"
 
@@ -21,13 +26,59 @@ constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{2000};
 constexpr int kLongestWait = 1000;  // Milliseconds of one poll().
 
+timespec time_until(BootInstant until, BootInstant now) {
+  const auto left = std::max<BootClock::duration>(until - now, BootClock::duration::zero());
+  const auto whole = std::chrono::duration_cast<std::chrono::seconds>(left);
+  return {static_cast<time_t>(whole.count()),
+          static_cast<long>(std::chrono::nanoseconds(left - whole).count())};
+}
+
 }  // namespace
+
+// What the loop may still want to tell a link that has gone.
+struct Link::Gate {
+  base::LocalMutex mutex;
+  Link* link HOLDFAST_GUARDED_BY(mutex) = nullptr;
+};
+
+// Waits for the answers on one connection, on the loop's thread.
+class Link::Reader : public std::enable_shared_from_this<Reader> {
+ public:
+  Reader(std::shared_ptr<Gate> gate, asio::io_context& loop, int socket, std::uint64_t number)
+      : gate_(std::move(gate)), socket_(loop, socket), number_(number) {}
+
+  void wait() {
+    socket_.async_wait(asio::posix::stream_descriptor::wait_read,
+                       [self = shared_from_this()](std::error_code error) {
+                         if (!error && self->read()) self->wait();
+                       });
+  }
+  void stop() {
+    asio::post(socket_.get_executor(), [self = shared_from_this()] {
+      std::error_code none;
+      self->socket_.close(none);
+    });
+  }
+
+ private:
+  bool read() {
+    const base::LocalLock lock(gate_->mutex);
+    return gate_->link != nullptr && gate_->link->turn_of_reader(number_);
+  }
+
+  const std::shared_ptr<Gate> gate_;
+  asio::posix::stream_descriptor socket_;  // A copy of the connection's.
+  const std::uint64_t number_;
+};
 
 Link::Link(Settings settings, Hooks hooks)
     : settings_(std::move(settings)),
       hooks_(std::move(hooks)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      gate_(std::make_shared<Gate>()) {
   if (wake_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+  const base::LocalLock lock(gate_->mutex);
+  gate_->link = this;
 }
 
 Link::~Link() {
@@ -39,11 +90,26 @@ void Link::start() {
   thread_ = base::start_thread(settings_.thread_name, [this] { run(); });
 }
 
+void Link::lend(asio::io_context& loop) {
+  post([this, &loop] {
+    loop_ = &loop;
+    if (state_ == State::kUp) start_reading();
+  });
+}
+
 void Link::post(port::Task task) {
-  const base::LocalLock lock(mutex_);
-  if (closing_) return;
-  tasks_.push_back(std::move(task));
-  if (tasks_.size() == 1) ::eventfd_write(wake_, 1);
+  {
+    const base::LocalLock lock(mutex_);
+    if (closing_) return;
+    tasks_.push_back(std::move(task));
+    if (in_turn_) return;  // It is looked for before the turn ends.
+    if (read_by_loop_ == 0) {
+      ::eventfd_write(wake_, 1);
+      return;
+    }
+    in_turn_ = true;
+  }
+  turn_of_another();
 }
 
 void Link::close() {
@@ -52,20 +118,83 @@ void Link::close() {
     if (closing_) return;
     closing_ = true;
     ::eventfd_write(wake_, 1);
+    turn_ended_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
+  {
+    const base::LocalLock lock(gate_->mutex);
+    gate_->link = nullptr;
+  }
   connection_.reset();
 }
 
+// --- Turns
+
 void Link::run() {
+  begin_turn();
   while (take_tasks()) {
     run_timers();
     check_deadlines();
+    if (broken_) drop(*std::exchange(broken_, std::nullopt));
     const bool wanted = settings_.keep || !queued_.empty();
     if (state_ == State::kDown && wanted && BootClock::now() >= next_try_) begin_connect();
     if (state_ == State::kUp) write_queued();
-    wait();
+    if (!broken_) wait();
   }
+  stop_reading();
+  const base::LocalLock lock(mutex_);
+  in_turn_ = false;
+}
+
+void Link::begin_turn() {
+  const base::LocalLock lock(mutex_);
+  while (in_turn_) turn_ended_.wait(mutex_);
+  in_turn_ = true;
+}
+
+// The thread that posted a task, or the loop's: does what cannot wait, and leaves the rest to the
+// link's own.
+void Link::turn_of_another() {
+  take_tasks();
+  if (state_ == State::kUp && !broken_) write_queued();
+  bool wake = broken_.has_value() || state_ != State::kUp || next_wake_up() < sleeps_until_;
+  if (!wake) wake = (connection_->awaits().events & POLLOUT) != 0;
+  const base::LocalLock lock(mutex_);
+  in_turn_ = false;
+  if (wake || !tasks_.empty()) ::eventfd_write(wake_, 1);
+  turn_ended_.notify_all();
+}
+
+// False: that connection is not read by the loop any more.
+bool Link::turn_of_reader(std::uint64_t number) {
+  {
+    const base::LocalLock lock(mutex_);
+    while (in_turn_ && read_by_loop_ == number && !closing_) turn_ended_.wait(mutex_);
+    if (read_by_loop_ != number || closing_) return false;
+    in_turn_ = true;
+  }
+  receive(POLLIN);
+  const bool goes_on = !broken_;
+  turn_of_another();
+  return goes_on;
+}
+
+void Link::start_reading() {
+  if (loop_ == nullptr) return;
+  const int copy = ::fcntl(connection_->awaits().socket, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return;  // No more descriptors: the link's own thread goes on.
+  reader_ = std::make_shared<Reader>(gate_, *loop_, copy, number_);
+  asio::post(*loop_, [reader = reader_] { reader->wait(); });
+  const base::LocalLock lock(mutex_);
+  read_by_loop_ = number_;
+}
+
+void Link::stop_reading() {
+  if (!reader_) return;
+  std::exchange(reader_, nullptr)->stop();
+  const base::LocalLock lock(mutex_);
+  read_by_loop_ = 0;
+  turn_ended_.notify_all();
 }
 
 // False: the link closes.
@@ -97,7 +226,15 @@ BootInstant Link::silence_ends() const {
          settings_.longest_silence.value_or(settings_.connect_timeout);
 }
 
+// Before anything counts as late: a loop that did not run for a while may have left answers unread.
+void Link::read_what_is_late() {
+  if (!reader_ || next_wake_up() > BootClock::now()) return;
+  pollfd socket{connection_->awaits().socket, POLLIN, 0};
+  if (::poll(&socket, 1, 0) > 0) receive(POLLIN);
+}
+
 void Link::check_deadlines() {
+  read_what_is_late();
   const BootInstant now = BootClock::now();
   bool silent = false;
   for (Sent& sent : sent_) {
@@ -107,7 +244,7 @@ void Link::check_deadlines() {
     const auto done = std::move(sent.done);
     done({Fate::kUnknown, nullptr, {}, "no answer in time"});
   }
-  if (silent || silence_ends() <= now) drop("the server does not answer");
+  if (silent || silence_ends() <= now) broken_ = "the server does not answer";
   std::vector<Statement> late;
   for (Statement& statement : queued_) {
     if (statement.deadline <= now) late.push_back(std::move(statement));
@@ -118,8 +255,8 @@ void Link::check_deadlines() {
   }
 }
 
-timespec Link::wait_time(BootInstant now) const {
-  BootInstant until = std::min(now + milliseconds(kLongestWait), silence_ends());
+BootInstant Link::next_wake_up() const {
+  BootInstant until = silence_ends();
   if (!timers_.empty()) until = std::min(until, timers_.begin()->first);
   for (const Sent& sent : sent_) {
     if (!sent.answered) until = std::min(until, sent.deadline);
@@ -129,10 +266,7 @@ timespec Link::wait_time(BootInstant now) const {
   if (state_ == State::kDown && (settings_.keep || !queued_.empty())) {
     until = std::min(until, next_try_);
   }
-  const auto left = std::max<BootClock::duration>(until - now, BootClock::duration::zero());
-  const auto whole = std::chrono::duration_cast<std::chrono::seconds>(left);
-  return {static_cast<time_t>(whole.count()),
-          static_cast<long>(std::chrono::nanoseconds(left - whole).count())};
+  return until;
 }
 
 void Link::wait() {
@@ -140,9 +274,20 @@ void Link::wait() {
   if (connection_ != nullptr) {
     const Connection::Awaited awaited = connection_->awaits();
     sockets[1] = {awaited.socket, awaited.events, 0};
+    if (reader_) sockets[1].events &= static_cast<short>(~POLLIN);
+    if (sockets[1].events == 0) sockets[1].fd = -1;
   }
-  const timespec time = wait_time(BootClock::now());
+  const BootInstant now = BootClock::now();
+  sleeps_until_ = std::min(now + milliseconds(kLongestWait), next_wake_up());
+  const timespec time = time_until(sleeps_until_, now);
+  {
+    const base::LocalLock lock(mutex_);
+    if (!tasks_.empty() || closing_) return;
+    in_turn_ = false;
+    turn_ended_.notify_all();
+  }
   ::ppoll(sockets, 2, &time, nullptr);
+  begin_turn();
   if (sockets[0].revents != 0) {
     eventfd_t ignored = 0;
     ::eventfd_read(wake_, &ignored);
@@ -154,12 +299,16 @@ void Link::wait() {
     } else if (BootClock::now() >= connect_by_) {
       connect_failed({}, "no connection within connect_timeout");
     }
-  } else if (state_ == State::kUp && events != 0) {
-    if ((events & POLLIN) != 0) heard_ = BootClock::now();
-    const bool good = connection_->receive(
-        events, {[this](Answer answer) { answered(std::move(answer)); }, hooks_.on_notify});
-    if (!good) drop(connection_->error());
+  } else if (state_ == State::kUp && events != 0 && !broken_) {
+    receive(events);
   }
+}
+
+void Link::receive(short events) {
+  if ((events & POLLIN) != 0) heard_ = BootClock::now();
+  const bool good = connection_->receive(
+      events, {[this](Answer answer) { answered(std::move(answer)); }, hooks_.on_notify});
+  if (!good) broken_ = connection_->error();
 }
 
 void Link::begin_connect() {
@@ -178,6 +327,7 @@ void Link::connecting(Connection::Progress progress) {
   ++number_;
   failures_ = 0;
   heard_ = BootClock::now();
+  start_reading();
   if (hooks_.on_connected) hooks_.on_connected();
 }
 
@@ -193,6 +343,7 @@ void Link::connect_failed(const std::string& code, const std::string& why) {
 }
 
 void Link::drop(const std::string& why) {
+  stop_reading();
   connection_.reset();
   state_ = State::kDown;
   next_try_ = BootClock::now();
@@ -213,7 +364,9 @@ void Link::write_queued() {
       continue;
     }
     sent_.push_back({std::move(statement.done), statement.deadline, BootClock::now()});
-    if (!connection_->send(statement.request)) return drop(connection_->error());
+    if (connection_->send(statement.request)) continue;
+    broken_ = connection_->error();
+    return;
   }
 }
 

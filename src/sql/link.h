@@ -4,6 +4,13 @@
 // Statements are sent in order, each as a transaction of its own, and as many at once as the
 // connection takes; answers come in order.
 //
+// Turns: the connection and everything beside it belong to one thread at a time, "the link's
+// thread" below. That is the link's own thread, which connects, keeps the time, and does the rest
+// where nobody else does. Once a loop is lent, two others take turns while the connection stands:
+// whoever posts a task runs it and sends what it asks for, and the loop's thread reads the answers.
+// So a caller's request wakes one thread on its way instead of three. Nobody waits for a turn but
+// those two threads, and no turn blocks but one that connects.
+//
 // Guarantee: every statement's `done` is called exactly once, on the link's thread, unless close()
 // comes first. kNotSent: the statement did not leave this process and never will. kUnknown: it may
 // have been executed, or may be later. A statement whose deadline passes closes the connection when
@@ -17,7 +24,8 @@
 // exponential backoff.
 //
 // Thread-safety: post() from any thread; everything else on the link's thread, or before start().
-// Ownership: what the callbacks use outlives close().
+// Callbacks may run while the one that posts holds a mutex: they must take none that is held there.
+// Ownership: what the callbacks use outlives close(), and so does the loop.
 #pragma once
 
 #include <time.h>
@@ -39,6 +47,10 @@
 #include "src/base/local_mutex.h"
 #include "src/port/store.h"
 #include "src/sql/values.h"
+
+namespace asio {
+class io_context;
+}
 
 namespace holdfast::sql {
 
@@ -119,6 +131,8 @@ class Link {
   Link& operator=(const Link&) = delete;
 
   void start();
+  // From now on the loop's thread reads the answers. From any thread, once.
+  void lend(asio::io_context& loop);
   void post(port::Task task);
 
   void send(Statement statement) { queued_.push_back(std::move(statement)); }
@@ -139,13 +153,23 @@ class Link {
     bool answered = false;  // Its deadline has passed.
   };
 
+  class Reader;
+  struct Gate;
+
   void run();
+  void begin_turn();
+  void turn_of_another();
+  bool turn_of_reader(std::uint64_t number);
   bool take_tasks();
   void run_timers();
   base::BootInstant silence_ends() const;
+  void read_what_is_late();
   void check_deadlines();
-  timespec wait_time(base::BootInstant now) const;
+  base::BootInstant next_wake_up() const;
   void wait();
+  void start_reading();
+  void stop_reading();
+  void receive(short events);
 
   void begin_connect();
   void connecting(Connection::Progress progress);
@@ -158,12 +182,20 @@ class Link {
   const Hooks hooks_;
 
   base::LocalMutex mutex_;
+  base::LocalCondition turn_ended_;
   std::vector<port::Task> tasks_ HOLDFAST_GUARDED_BY(mutex_);
   bool closing_ HOLDFAST_GUARDED_BY(mutex_) = false;
-  int wake_ = -1;  // An eventfd.
+  bool in_turn_ HOLDFAST_GUARDED_BY(mutex_) = false;
+  std::uint64_t read_by_loop_ HOLDFAST_GUARDED_BY(mutex_) = 0;  // This connection; 0: none.
+  int wake_ = -1;                                               // An eventfd.
   std::thread thread_;
+  const std::shared_ptr<Gate> gate_;
 
-  // The thread's.
+  // The turn's.
+  asio::io_context* loop_ = nullptr;
+  std::shared_ptr<Reader> reader_;
+  base::BootInstant sleeps_until_{};    // The link's own thread.
+  std::optional<std::string> broken_;  // Why the connection is to be dropped.
   std::unique_ptr<Connection> connection_;
   State state_ = State::kDown;
   base::BootInstant connect_by_{};

@@ -46,9 +46,11 @@ class SqlStore final : public port::Store {
   }
 
   // The second one.
-  void serve() {
+  void serve(asio::io_context* io, BootInstant open_by) {
+    if (io != nullptr) engine_.link().lend(*io);
     parts_->renewals.start();
-    if (parts_->wake_ups) parts_->wake_ups->start();
+    if (!parts_->wake_ups) return;
+    parts_->wake_ups->start(std::min(open_by, base::BootClock::now() + std::chrono::seconds(10)));
   }
 
   Guarantees guarantees() const override { return engine_.dialect().guarantees(); }
@@ -241,7 +243,7 @@ Result<std::unique_ptr<port::Store>> open_store(StoreParts parts, const port::St
     context.schema->made = *std::move(prepared);
     return std::unique_ptr<port::Store>();
   }
-  store->serve();
+  store->serve(context.io, context.open_by);
   return std::unique_ptr<port::Store>(std::move(store));
 }
 

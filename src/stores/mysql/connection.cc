@@ -167,7 +167,14 @@ void MysqlConnection::begin(Doing what, std::string_view text) {
           CLIENT_MULTI_STATEMENTS);
       break;
     }
-    case Doing::kQuery:
+    case Doing::kSend:
+      waits_ = ::mysql_send_query_start(&result_, &mysql_, text.data(),
+                                        static_cast<unsigned long>(text.size()));
+      break;
+    case Doing::kRead:
+      begun_ = false;
+      waits_ = MYSQL_WAIT_READ;
+      break;
     case Doing::kRollBack:
       waits_ = ::mysql_real_query_start(&result_, &mysql_, text.data(),
                                         static_cast<unsigned long>(text.size()));
@@ -189,7 +196,14 @@ void MysqlConnection::go_on(short events) {
     case Doing::kConnect:
       waits_ = ::mysql_real_connect_cont(&connect_result_, &mysql_, ready);
       break;
-    case Doing::kQuery:
+    case Doing::kSend: waits_ = ::mysql_send_query_cont(&result_, &mysql_, ready); break;
+    case Doing::kRead:
+      // Sending and reading are calls of their own, since different threads may do them: the
+      // library's call that does both would go on, in its middle, on another thread.
+      waits_ = std::exchange(begun_, true)
+                   ? ::mysql_read_query_result_cont(&unread_, &mysql_, ready)
+                   : ::mysql_read_query_result_start(&unread_, &mysql_);
+      break;
     case Doing::kRollBack: waits_ = ::mysql_real_query_cont(&result_, &mysql_, ready); break;
     case Doing::kStore: waits_ = ::mysql_store_result_cont(&rows_, &mysql_, ready); break;
     case Doing::kNext: waits_ = ::mysql_next_result_cont(&result_, &mysql_, ready); break;
@@ -221,7 +235,7 @@ MysqlConnection::Progress MysqlConnection::proceed(short events) {
     sql::Answer answer;
     if (doing_ == Doing::kConnect) {
       good = connect_result_ != nullptr || lose();
-      if (good) send({kSession, {}, kSessionAnswer});
+      if (good) good = send({kSession, {}, kSessionAnswer});
     } else {
       good = done(answer, complete);
     }
@@ -254,7 +268,10 @@ bool MysqlConnection::send(const sql::Request& request) {
   answers_ = request.answers;
   statement_ = 0;
   answer_ = {sql::Fate::kDone, std::make_shared<Changed>(0, 0)};
-  begin(Doing::kQuery, text_);
+  begin(Doing::kSend, text_);
+  if (waits_ != 0) return true;
+  if (result_ != 0) return lose();
+  begin(Doing::kRead);
   return true;
 }
 
@@ -295,9 +312,13 @@ bool MysqlConnection::done(sql::Answer& answer, bool& complete) {
       if (result_ != 0) return lose();
       open_transaction_ = false;
       return finish();
-    case Doing::kQuery:
+    case Doing::kSend:
+      if (result_ != 0) return lose();
+      begin(Doing::kRead);
+      return true;
+    case Doing::kRead:
     case Doing::kNext:
-      if (result_ != 0) return failed(answer, complete);
+      if ((doing_ == Doing::kRead ? unread_ : result_) != 0) return failed(answer, complete);
       if (::mysql_field_count(&mysql_) > 0) {
         begin(Doing::kStore);
         return true;

@@ -45,7 +45,7 @@ class MysqlConnection final : public sql::Connection {
   std::uint64_t thread_id() { return ::mysql_thread_id(&mysql_); }
 
  private:
-  enum class Doing : std::uint8_t { kNothing, kConnect, kQuery, kStore, kNext, kRollBack };
+  enum class Doing : std::uint8_t { kNothing, kConnect, kSend, kRead, kStore, kNext, kRollBack };
 
   void open();
   bool try_next_host();
@@ -63,9 +63,11 @@ class MysqlConnection final : public sql::Connection {
   bool open_transaction_ = false;  // As far as the last good statement told.
 
   Doing doing_ = Doing::kNothing;
-  int waits_ = 0;  // MYSQL_WAIT_*; 0: the call has ended, with one of:
+  bool begun_ = false;  // kRead: the call has begun; it does when there is something to read.
+  int waits_ = 0;       // MYSQL_WAIT_*; 0: the call has ended, with one of:
   MYSQL* connect_result_ = nullptr;
   int result_ = 0;
+  my_bool unread_ = 0;
   MYSQL_RES* rows_ = nullptr;
 
   std::string text_;  // Under way.
