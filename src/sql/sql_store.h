@@ -24,7 +24,9 @@ namespace holdfast::sql {
 class WakeUps {
  public:
   virtual ~WakeUps() = default;
-  virtual void start() = 0;
+  // Returns once the server tells this client what it has to tell, or cannot be asked for that now;
+  // at the latest then.
+  virtual void start(base::BootInstant by) = 0;
   virtual void close() = 0;
   virtual port::WatchHandle watch_value(const std::string& name, port::Task changed) = 0;
 };

@@ -33,9 +33,10 @@ PostgresServer& server() {
   return one;
 }
 
-std::string url_at(std::uint16_t port, const std::string& options = {}) {
+std::string url_at(std::uint16_t port, const std::string& options = {},
+                   const std::string& patience = "500ms") {
   return "postgres://postgres@127.0.0.1:" + std::to_string(port) +
-         "/postgres?connect_timeout=500ms" + options;
+         "/postgres?connect_timeout=" + patience + options;
 }
 
 class UrlSite final : public Site {
@@ -83,6 +84,19 @@ TEST_F(PostgresFaultsTest, AGrantWhoseReplyIsLostIsFoundAgain) {
   EXPECT_EQ(state->status, AcquisitionStatus::kHeld);
   EXPECT_TRUE(proxy.wait_for_hits(lost));
   EXPECT_EQ(*alice.release("lost-grant", id), EndStatus::kReleased);
+}
+
+// The server takes a second for each connection, so that one which is not awaited comes too late.
+TEST_F(PostgresFaultsTest, AHolderThatHasJustConnectedIsToldOfABreak) {
+  PostgresServer slow({.tcp = true, .settings = {"post_auth_delay=1"}});
+  UrlSite site(url_at(slow.port(), {}, "10s"));
+  Client root(site, "root");
+  Client alice(site, "alice");
+  const AcquisitionId id = fresh();
+  const auto grant = alice.acquire(Request("broken", id));
+  ASSERT_TRUE(grant) << grant.error().message();
+  ASSERT_TRUE(root.break_lock("broken", grant->token, "stuck"));
+  EXPECT_TRUE(alice.inbox().next(id));
 }
 
 TEST_F(PostgresFaultsTest, AReleaseWhoseReplyIsLostReleases) {

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <future>
 #include <string>
 
 namespace holdfast::stores::postgres {
@@ -27,6 +28,7 @@ Wakeups::Wakeups(sql::Link::Settings settings, const port::StoreContext& context
                  sql::Engine& engine, std::shared_ptr<std::atomic<bool>> prepares)
     : loop_(context.loop),
       listener_(context.listener),
+      io_(context.io),
       engine_(engine),
       prepares_(std::move(prepares)),
       values_(std::make_shared<port::ValueWatches>(*context.loop,
@@ -40,6 +42,21 @@ Wakeups::Wakeups(sql::Link::Settings settings, const port::StoreContext& context
              [this](std::string_view channel, std::string_view payload) {
                on_notify(channel, payload);
              }}) {}
+
+// A break that is told to a holder before the server listens for it would be missed.
+void Wakeups::start(base::BootInstant by) {
+  const auto answered = std::make_shared<std::promise<void>>();
+  auto answer = answered->get_future();
+  // It goes with the first connection, and ends when that one cannot be made.
+  link_.post([this, by, answered] {
+    link_.send({{"LISTEN " + engine_.channel()},
+                by,
+                [answered](const sql::Answer&) { answered->set_value(); }});
+  });
+  link_.start();
+  answer.wait();
+  if (io_ != nullptr) link_.lend(*io_);
+}
 
 void Wakeups::send(std::string text, std::function<void(const sql::Answer&)> done) {
   link_.send({{std::move(text)}, BootClock::now() + seconds(5), std::move(done)});

@@ -29,7 +29,7 @@ class Wakeups final : public sql::WakeUps {
   Wakeups(sql::Link::Settings settings, const port::StoreContext& context, sql::Engine& engine,
           std::shared_ptr<std::atomic<bool>> prepares);
 
-  void start() override { link_.start(); }
+  void start(base::BootInstant by) override;
   void close() override { link_.close(); }
   port::WatchHandle watch_value(const std::string& name, port::Task changed) override {
     return values_->add(engine_.value_channel(name), std::move(changed));
@@ -45,6 +45,7 @@ class Wakeups final : public sql::WakeUps {
 
   port::Loop* const loop_;
   port::Listener* const listener_;
+  asio::io_context* const io_;
   sql::Engine& engine_;
   const std::shared_ptr<std::atomic<bool>> prepares_;
   bool heard_ = false;
