@@ -23,6 +23,7 @@ using std::chrono::milliseconds;
 // The server's clock was set back by more: a lease that is renewed then would not get longer.
 constexpr Duration kSetBack = std::chrono::milliseconds(100);
 constexpr std::size_t kMostCrowded = 4096;
+constexpr int kTriesAtOnce = 3;
 // How long after a lost connection a statement of it may still be executed.
 constexpr Duration kTombstone = std::chrono::minutes(5);
 
@@ -331,6 +332,11 @@ void Engine::again(const StepPtr& step, const Answer* lost) {
   });
   if (step->commands.empty()) return finish(step->names);
   ++step->tries;
+  // A release that lost a race to somebody who joins the queue: the others wait for it.
+  const bool at_once = lost == nullptr && step->tries <= kTriesAtOnce &&
+                       std::any_of(step->commands.begin(), step->commands.end(),
+                                   [](const CommandPtr& command) { return command->ends; });
+  if (at_once) return read(step);
   auto pause = random_pause(step->tries);
   if (lost != nullptr && lost->fate != Fate::kRefused) pause += milliseconds(20);
   link_.at(now + pause, [this, step] { read(step); });
