@@ -35,7 +35,7 @@ timespec time_until(BootInstant until, BootInstant now) {
 
 }  // namespace
 
-// What the loop may still want to tell a link that has gone.
+// The link, as long as it is there: the loop may have an event for it that comes later.
 struct Link::Gate {
   base::LocalMutex mutex;
   Link* link HOLDFAST_GUARDED_BY(mutex) = nullptr;
