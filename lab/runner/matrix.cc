@@ -52,6 +52,13 @@ NemesisSpec often(const std::string& kind, milliseconds every, milliseconds last
   return spec;
 }
 
+// Readers, permits, and a leader's value.
+void leave_exclusive(std::vector<WorkloadSpec>& work) {
+  std::erase_if(work, [](const WorkloadSpec& each) {
+    return each.kind == "readers-writers" || each.kind == "permits" || each.kind == "election";
+  });
+}
+
 std::vector<WorkloadSpec> work_named(const std::string& name, bool one_process) {
   if (name == "believers") return believers();
   return name == "keepers" ? keepers() : mixed(one_process);
@@ -65,6 +72,7 @@ class Cells {
     name_ = topology->name;
     one_process_ = topology->one_process;
     fenced_ = topology->fenced;
+    exclusive_only_ = topology->exclusive_only;
     on_.store.proxy = topology->has_proxies();
   }
 
@@ -73,6 +81,7 @@ class Cells {
     cell.name = name_ + "-" + name;
     cell.clients.processes = one_process_ ? 1 : 4;
     cell.workloads = mixed(one_process_);
+    if (exclusive_only_) leave_exclusive(cell.workloads);
     cell.nemeses = std::move(nemeses);
     expect_tokens(cell);
     return cell;
@@ -88,7 +97,10 @@ class Cells {
     cell.topology = on_.topology;
     cell.store.kind = on_.store.kind;
     cell.store.topology = on_.store.topology;
-    if (cell.workloads.empty()) cell.workloads = work_named(own.work, one_process_);
+    if (cell.workloads.empty()) {
+      cell.workloads = work_named(own.work, one_process_);
+      if (exclusive_only_) leave_exclusive(cell.workloads);
+    }
     expect_tokens(cell);
     cells_.push_back(std::move(cell));
   }
@@ -108,6 +120,7 @@ class Cells {
   std::string name_;
   bool one_process_ = false;
   bool fenced_ = true;
+  bool exclusive_only_ = false;
   std::vector<Scenario> cells_;
 };
 

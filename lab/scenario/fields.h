@@ -123,6 +123,7 @@ void fields(Visitor& visit, Topology& topology) {
   visit("wall_clock", topology.wall_clock, OneOf{"none server clients"});
   visit("fixed_clock", topology.fixed_clock, Any{});
   visit("fenced", topology.fenced, Any{});
+  visit("exclusive_only", topology.exclusive_only, Any{});
   visit("one_process", topology.one_process, Any{});
   visit("disk", topology.disk, Any{});
   visit("lingers", topology.lingers, Span{0ms, 1h});

@@ -60,6 +60,7 @@ struct Topology {
   std::string wall_clock = "none";  // The clock that the store reads: none, server, clients.
   std::string fixed_clock{};        // Why the servers' clock cannot jump; empty if it can.
   bool fenced = true;               // false: tokens need not grow, so every cell may show V0.
+  bool exclusive_only = false;      // No readers, permits or values: work with them is left out.
   bool one_process = false;         // Every process has a store of its own, which dies with it.
   bool disk = false;                // Its files are in {folder}, which may be a disk of its own.
   // How long the store may still refuse others after the client counts an unreleased lease as

@@ -18,18 +18,21 @@
 local op, cluster, known = ARGV[1], ARGV[2], ARGV[3]
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local N = redis.call('HMGET', KEYS[1], 'c', 'p', 's', 'f', 'l', 'j', 'r', 't')
+local N = redis.call('HMGET', KEYS[1], 'c', 'p', 's', 'f', 'l', 'j', 'r')
 local joins = op == 'join' or op == 'init'
 local info = joins and redis.call('INFO', 'server', 'replication') or redis.call('INFO', 'replication')
-local replid = string.match(info, 'master_replid:(%x+)')
+local format = string.format
 
-local function text(number) return string.format('%.0f', number) end
+local function text(number) return format('%.0f', number) end
 
 if not string.find(info, 'role:master', 1, true) then return 'replica' end
-if N[1] and N[1] ~= cluster then return 'foreign ' .. (N[8] or '?') end
+if N[1] and N[1] ~= cluster then
+  return 'foreign ' .. (redis.call('HGET', KEYS[1], 't') or '?')
+end
 
 if joins then
   local run = string.match(info, 'run_id:(%x+)')
+  local replid = string.match(info, 'master_replid:(%x+)')
   local longest = ARGV[4] * 1000
   local state, ends, floor, new = N[3], tonumber(N[6] or '0'), N[4] or '0', '0'
   if N[1] ~= cluster or N[2] ~= replid or N[7] ~= run then
@@ -46,7 +49,10 @@ if joins then
     ' ' .. text(now) .. ' ' .. redis.call('HGET', KEYS[1], 'n')
 end
 
-if N[1] ~= cluster or N[2] ~= replid or known ~= replid then return 'lost' end
+if N[1] ~= cluster or N[2] ~= known or #known ~= 40 or
+  not string.find(info, 'master_replid:' .. known, 1, true) then
+  return 'lost'
+end
 
 if op == 'rejoin' then
   if N[3] ~= 'lost' or N[6] ~= ARGV[4] or now < tonumber(N[6]) then return 'refused' end
