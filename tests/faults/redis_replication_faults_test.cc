@@ -59,5 +59,26 @@ TEST_F(RedisReplicationFaultsTest, AGrantThatWasNotReplicatedIsLostAndItsHolderI
   expect_released(*second);
 }
 
+// Both replicas have to confirm, so no grant can be lost with the one that is promoted.
+TEST_F(RedisReplicationFaultsTest, AGrantThatNeedsTheReplicasIsNotMadeWithoutThem) {
+  RedisSentinels redis;
+  const Client one = connect(redis.url("replicas=2&replicas_timeout=300ms"));
+  Lease kept = hold(one, "kept");
+  RedisServer& primary = redis.primary();
+  RedisSentinels::drop_replication(primary);
+  const auto refused = one.mutex("forgotten").try_acquire();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Errc::kUnavailable) << refused.error().message();
+  const std::size_t before = redis.primary_index();
+  primary.kill9();
+  redis.await_switch(before);
+  RedisSentinels::await_replicas(redis.primary(), 1);
+  // Only one replica is left, so two cannot confirm; one can.
+  const Client other = connect(redis.url("replicas=1&replicas_timeout=2s"));
+  EXPECT_FALSE(other.mutex("kept").try_acquire().value()) << "the confirmed grant is lost";
+  Lease next = hold(other, "forgotten");
+  expect_released(next);
+}
+
 }  // namespace
 }  // namespace holdfast::faults

@@ -138,13 +138,16 @@ void RedisSentinels::await_replicas(RedisServer& server, std::size_t number) {
       const std::string one = server.info("replication", "slave" + std::to_string(i));
       if (one.find("state=online") == std::string::npos) return false;
     }
-    return true;
+    // A new replica gets writes only after its first acknowledgement.
+    server.must({"SET", "mark", "1"});
+    const auto reached = server.must({"WAIT", std::to_string(number), "1000"}).integer;
+    return reached >= static_cast<std::int64_t>(number);
   });
 }
 
 void RedisSentinels::drop_replication(RedisServer& server) {
   // The rule for local addresses comes first, unless it is moved.
-  std::string rules = "ip rule add pref 100 lookup local; ip rule del pref 0; ";
+  std::string rules = "ip rule del pref 0 && ip rule add pref 100 lookup local || true; ";
   std::istringstream replicas(server.must({"CLIENT", "LIST", "TYPE", "replica"}).text);
   for (std::string line; std::getline(replicas, line);) {
     const std::string mark = " addr=127.0.0.1:";

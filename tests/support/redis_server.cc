@@ -253,7 +253,9 @@ Reply RedisServer::command(const std::vector<std::string>& words) {
     } catch (const std::runtime_error& error) {
       admin_.reset();
       // Only a connection that was dead before is worth a second attempt.
-      const bool was_closed = std::string(error.what()).find("closed") != std::string::npos;
+      const std::string what = error.what();
+      const bool was_closed =
+          what.find("closed") != what.npos || what.find("reset") != what.npos;
       if (!reused || !was_closed) throw;
     }
   }

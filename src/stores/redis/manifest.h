@@ -16,10 +16,9 @@ inline constexpr StoreExample kExamples[] = {
 inline constexpr std::string_view kOpenOptions[] = {
     "db",          "connect_timeout", "user",     "password_file", "password_env",
     "password_fd", "tls_ca",          "tls_cert", "tls_key",       "tls_name",
-    "primary", "sentinel_user", "sentinel_password_file", "sentinel_password_env",
-    "sentinel_password_fd", "sentinel_tls", "sentinel_tls_ca", "sentinel_tls_cert",
-    "sentinel_tls_key", "sentinel_tls_name",
-    "recipe", "session", "prefix"};
+    "replicas", "replicas_timeout", "primary", "sentinel_user", "sentinel_password_file",
+    "sentinel_password_env", "sentinel_password_fd", "sentinel_tls", "sentinel_tls_ca",
+    "sentinel_tls_cert", "sentinel_tls_key", "sentinel_tls_name", "recipe", "session", "prefix"};
 inline constexpr std::string_view kLeavesOut[] = {"watch-every-change", "survives-restart",
                                                   "survives-failover"};
 

@@ -12,6 +12,7 @@
 #include "src/port/multi_request.h"
 #include "src/port/value_watches.h"
 #include "src/recipes/recipe_store.h"
+#include "src/stores/redis/confirming.h"
 #include "src/stores/redis/doctor.h"
 #include "src/stores/redis/guarantees.h"
 #include "src/stores/redis/listing.h"
@@ -26,10 +27,12 @@
 #include "src/stores/redis/recipes/recipe_backend.h"
 #include "src/stores/redis/renewer.h"
 #include "src/stores/redis/sentinel/sentinel_primary.h"
+#include "src/stores/redis/transport/confirmed_link.h"
 #include "src/stores/redis/transport/direct_link.h"
 #include "src/stores/redis/transport/handshake.h"
 #include "src/stores/redis/transport/pipeline.h"
 #include "src/stores/redis/transport/subscriber.h"
+#include "src/stores/redis/trial.h"
 
 namespace holdfast::stores {
 namespace {
@@ -38,6 +41,7 @@ using port::AcquisitionState;
 using port::AcquisitionStatus;
 using port::Done;
 using port::EndStatus;
+using redis::Missing;
 using redis::Reply;
 using redis::ScriptCall;
 using redis::ScriptClock;
@@ -64,8 +68,10 @@ class RedisStore final : public port::Store {
         address_(remote->address.display()),
         requests_(base::to_hex(base::random_128().high, 0).substr(0, 16), std::move(tuning.now)),
         pipeline_(*context.io, remote),
+        confirmed_(make_confirmed(context, remote)),
         direct_(remote),
-        renewer_(remote, requests_, [this](std::string line) { tell_later(std::move(line)); }),
+        renewer_(remote, requests_, redis::confirmation_of(context, remote->address),
+                 [this](std::string line) { tell_later(std::move(line)); }),
         subscriber_(*context.io, remote, redis::channel_of(requests_.client()),
                     {[this](std::string_view payload) { on_message(payload); },
                      [this](bool again) { on_subscribed(again); },
@@ -181,11 +187,14 @@ class RedisStore final : public port::Store {
     }
     ScriptCall script = requests_.acquire_all(requests);
     const auto deadline = requests.front().deadline;
-    run(std::move(script), deadline,
-        [requests = std::move(requests), done = std::move(done)](const Result<Reply>& reply) {
-          if (!reply) return done(reply.error());
-          done(redis::acquire_all_answer(*reply, requests));
-        });
+    run_confirmed(std::move(script), deadline,
+                  [this, requests = std::move(requests), done = std::move(done)](
+                      const Result<Reply>& reply, const Missing& missing) mutable {
+                    if (!reply) return done(reply.error());
+                    auto grants = redis::acquire_all_answer(*reply, requests);
+                    if (missing.empty() || !grants || !*grants) return done(std::move(grants));
+                    redis::give_back_all(*this, address_, requests, missing, std::move(done));
+                  });
   }
 
   void release_all(std::vector<port::AcquisitionRequest> requests,
@@ -267,12 +276,9 @@ class RedisStore final : public port::Store {
       });
       return;
     }
-    run(requests_.call(ScriptName::kSetValue, holder.name,
-                       {redis::id_text(holder.id), value, "v", "0", "0"}),
-        holder.deadline, [name = holder.name, done = std::move(done)](const Result<Reply>& reply) {
-          if (!reply) return done(reply.error());
-          done(redis::done_answer(reply->text, name));
-        });
+    run_confirmed(requests_.call(ScriptName::kSetValue, holder.name,
+                                 {redis::id_text(holder.id), value, "v", "0", "0"}),
+                  holder.deadline, redis::value_set(address_, holder.name, std::move(done)));
   }
 
   void keep(port::KeepRequest request, Done<bool> done) override {
@@ -282,15 +288,12 @@ class RedisStore final : public port::Store {
       });
       return;
     }
-    run(requests_.call(
-            ScriptName::kSetValue, request.name,
-            {redis::id_text(request.id), request.value.value_or(""), request.value ? "v" : "-",
-             std::to_string(request.seq), std::to_string(request.ttl.count())}),
-        request.deadline,
-        [name = request.name, done = std::move(done)](const Result<Reply>& reply) {
-          if (!reply) return done(reply.error());
-          done(redis::done_answer(reply->text, name));
-        });
+    run_confirmed(
+        requests_.call(ScriptName::kSetValue, request.name,
+                       {redis::id_text(request.id), request.value.value_or(""),
+                        request.value ? "v" : "-", std::to_string(request.seq),
+                        std::to_string(request.ttl.count())}),
+        request.deadline, redis::value_set(address_, request.name, std::move(done)));
   }
 
   void get_value(std::string name, base::BootInstant deadline, Done<std::string> done) override {
@@ -318,7 +321,7 @@ class RedisStore final : public port::Store {
   std::optional<Result<AcquisitionState>> acquire_inline(
       const port::AcquireRequest& request) override {
     if (redis::malformed(request)) return refusal(request);
-    if (!may_write_) return std::nullopt;
+    if (!may_write_ || confirmed_ != nullptr) return std::nullopt;
     if (request.may_wait && !subscriber_.confirmed()) return acquire_unsubscribed(request);
     const auto reply = run_here(requests_.acquire(request), request.deadline);
     if (!reply) return std::nullopt;
@@ -338,7 +341,7 @@ class RedisStore final : public port::Store {
   std::optional<Result<Grants>> try_acquire_all_inline(
       const std::vector<port::AcquireRequest>& requests) override {
     if (auto refused = refuse_all(requests)) return Result<Grants>(*std::move(refused));
-    if (!may_write_) return std::nullopt;
+    if (!may_write_ || confirmed_ != nullptr) return std::nullopt;
     const auto reply = run_here(requests_.acquire_all(requests), requests.front().deadline);
     if (!reply) return std::nullopt;
     if (!*reply) return Result<Grants>(reply->error());
@@ -370,6 +373,7 @@ class RedisStore final : public port::Store {
       }
     }
     pipeline_.close();
+    if (confirmed_ != nullptr) confirmed_->close();
     subscriber_.close();
     direct_.close();
     renewer_.close();
@@ -378,6 +382,7 @@ class RedisStore final : public port::Store {
 
   void abandon_after_fork() noexcept override {
     pipeline_.abandon();
+    if (confirmed_ != nullptr) confirmed_->abandon();
     subscriber_.abandon();
     direct_.abandon();
     renewer_.abandon();
@@ -385,6 +390,13 @@ class RedisStore final : public port::Store {
   }
 
  private:
+  static std::unique_ptr<redis::ConfirmedLink> make_confirmed(const port::StoreContext& context,
+                                                              const redis::RemotePtr& remote) {
+    if (remote->address.replicas == 0) return nullptr;
+    return std::make_unique<redis::ConfirmedLink>(*context.io, remote,
+                                                  redis::confirmation_of(context, remote->address));
+  }
+
   // Checks the permissions before the first script that writes, because a script that is refused
   // halfway leaves its first writes behind.
   template <typename Answer, typename Then>
@@ -438,6 +450,28 @@ class RedisStore final : public port::Store {
                                       done(judged(std::move(whole), script.reads_only()));
                                     });
                    });
+  }
+
+  // As run(), and tells whether the replicas have confirmed it.
+  using DoneConfirmed = std::function<void(Result<Reply>, const Missing&)>;
+  void run_confirmed(ScriptCall script, base::BootInstant deadline, DoneConfirmed done) {
+    if (confirmed_ == nullptr) {
+      return run(std::move(script), deadline,
+                 [done = std::move(done)](Result<Reply> reply) { done(std::move(reply), {}); });
+    }
+    const bool known = known_[index_of(script)];
+    std::string wire = known ? script.by_hash() : script.whole();
+    confirmed_->send(std::move(wire), deadline,
+                     [this, script = std::move(script), deadline,
+                      done = std::move(done)](Result<redis::ConfirmedReply> answer) mutable {
+                       if (!answer) return done(answer.error(), {});
+                       Result<Reply> reply = std::move(answer->reply);
+                       // Unknown from now on, so it goes whole.
+                       if (note_known(script, reply)) {
+                         return run_confirmed(std::move(script), deadline, std::move(done));
+                       }
+                       done(judged(std::move(reply)), answer->missing);
+                     });
   }
 
   // Returns true if the script must be sent whole.
@@ -499,10 +533,17 @@ class RedisStore final : public port::Store {
   void send_acquire(port::AcquireRequest request, Done<AcquisitionState> done) {
     ScriptCall script = requests_.acquire(request);
     const auto deadline = request.deadline;
-    run(std::move(script), deadline,
-        [request = std::move(request), done = std::move(done)](const Result<Reply>& reply) {
+    run_confirmed(
+        std::move(script), deadline,
+        [this, request = std::move(request), done = std::move(done)](const Result<Reply>& reply,
+                                                                     const Missing& missing) {
           if (!reply) return done(reply.error());
-          done(redis::acquire_answer(reply->text, request));
+          auto state = redis::acquire_answer(reply->text, request);
+          const bool held = state && state->status == AcquisitionStatus::kHeld;
+          if (held && !missing.empty()) {
+            return redis::give_back(*this, address_, request, missing, done);
+          }
+          done(std::move(state));
         });
   }
 
@@ -524,55 +565,23 @@ class RedisStore final : public port::Store {
         });
   }
 
-  // For the doctor: checks the permissions, then hands a lock that nobody else uses from one ticket
-  // to a second one, and removes its keys.
   void try_lock(base::BootInstant deadline, Done<void> done) {
     const std::string name =
         (name_space_.empty() ? "" : name_space_ + "/") + "holdfast-doctor/" + requests_.client();
-    const auto ticket = [&](std::uint64_t issue) {
-      return port::AcquisitionRequest{
-          name, {base::random_128().high, base::random_128().low}, deadline, issue};
-    };
-    const auto first = ticket(1);
-    const auto second = ticket(2);
-    auto finish = [this, name, done = std::move(done)](const Result<void>& outcome) {
-      const std::string key = redis::record_key(name);
-      read({"DEL", key, key + ":t", key + ":h", key + ":w", key + ":q", key + ":m", key + ":b",
-            key + ":v"},
-           base::BootClock::now() + std::chrono::seconds(1),
-           [done, outcome](const Result<Reply>&) { done(outcome); });
-    };
-    const auto release = [this](const port::AcquisitionRequest& which) {
-      return [this, which](const Done<void>& next) {
-        end("release", which, without<EndStatus>(next));
-      };
-    };
-    in_order(
-        {[=, this](const Done<void>& next) { try_rights(name, deadline, next); },
-         [=, this](const Done<void>& next) { try_ticket(first, without<AcquisitionState>(next)); },
-         [=, this](const Done<void>& next) { set_value(first, "tried", without<bool>(next)); },
-         [=, this](const Done<void>& next) { try_ticket(second, without<AcquisitionState>(next)); },
-         release(first), release(second)},
-        finish);
-  }
-
-  using Steps = std::vector<std::function<void(const Done<void>&)>>;
-
-  // Runs the steps one after the other, until one fails.
-  static void in_order(Steps steps, const Done<void>& done) {
-    go_on(std::make_shared<const Steps>(std::move(steps)), 0, done);
-  }
-  static void go_on(const std::shared_ptr<const Steps>& steps, std::size_t at,
-                    const Done<void>& done) {
-    if (at == steps->size()) return done({});
-    (*steps)[at]([steps, at, done](const Result<void>& outcome) {
-      outcome ? go_on(steps, at + 1, done) : done(outcome);
-    });
-  }
-  // Drops the answer's content: only its success counts.
-  template <typename T>
-  static Done<T> without(const Done<void>& done) {
-    return [done](const Result<T>& got) { got ? done({}) : done(got.error()); };
+    redis::try_lock(
+        {*this,
+         [this](port::AcquireRequest request, Done<AcquisitionState> then) {
+           send_acquire(std::move(request), std::move(then));
+         },
+         [=, this](const Done<void>& then) { try_rights(name, deadline, then); },
+         [=, this](const port::Task& then) {
+           const std::string key = redis::record_key(name);
+           read({"DEL", key, key + ":t", key + ":h", key + ":w", key + ":q", key + ":m", key + ":b",
+                 key + ":v"},
+                base::BootClock::now() + std::chrono::seconds(1),
+                [then](const Result<Reply>&) { then(); });
+         }},
+        name, deadline, std::move(done));
   }
 
   void try_rights(const std::string& name, base::BootInstant deadline, const Done<void>& done) {
@@ -583,21 +592,13 @@ class RedisStore final : public port::Store {
         });
   }
 
-  void try_ticket(const port::AcquisitionRequest& ticket, Done<AcquisitionState> done) {
-    port::AcquireRequest request;
-    request.name = ticket.name;
-    request.id = ticket.id;
-    request.issue = ticket.issue;
-    request.deadline = ticket.deadline;
-    request.ttl = request.waiter_ttl = std::chrono::seconds(1);
-    send_acquire(std::move(request), std::move(done));
-  }
-
   // --- On the loop.
 
   void on_message(std::string_view payload) {
     if (const auto key = redis::told_value(payload)) return values_->tell(std::string(*key));
-    const auto push = redis::parse_push(payload);
+    auto push = redis::parse_push(payload);
+    // A grant that another client's release made counts after a confirmed renewal of one's own.
+    if (push && confirmed_ != nullptr) push->kind = port::Push::Kind::kHint;
     if (push) listener_->on_push(*push);
   }
 
@@ -636,6 +637,7 @@ class RedisStore final : public port::Store {
   base::LocalCondition ended_;  // With the mutex.
 
   redis::Pipeline pipeline_;
+  const std::unique_ptr<redis::ConfirmedLink> confirmed_;  // Null unless replicas have to confirm.
   redis::DirectLink direct_;
   redis::Renewer renewer_;  // After connect(), the renewal thread's.
   redis::Subscriber subscriber_;
@@ -661,6 +663,10 @@ Result<std::unique_ptr<port::Store>> make_redis_store_for_test(port::StoreUrl ur
   auto address = redis::parse_redis_url(url);
   if (!address) return address.error();
   if (auto known = port::reject_unknown_options(url, "redis"); !known) return known.error();
+  if (recipe->recipe != redis::Recipe::kNone && address->replicas > 0) {
+    return Error(Errc::kInvalidArgument,
+                 "redis URL: with recipe= no replicas confirm anything: leave replicas= out");
+  }
   std::shared_ptr<redis::SentinelPrimary> sentinels;
   if (!address->sentinels.empty()) {
     if (recipe->recipe != redis::Recipe::kNone) {

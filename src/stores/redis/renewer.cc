@@ -16,7 +16,9 @@ using port::AcquisitionState;
 // Locks per script. All other clients wait while a script runs.
 constexpr std::size_t kRenewalsPerScript = 128;
 
+// `unconfirmed`: why what is held does not count.
 void append_states(const Result<Reply>& reply, std::size_t count,
+                   const std::optional<Error>& unconfirmed,
                    const std::vector<port::RenewItem>& items,
                    std::vector<Result<AcquisitionState>>& states) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -24,7 +26,10 @@ void append_states(const Result<Reply>& reply, std::size_t count,
     if (!reply) {
       states.emplace_back(reply.error());
     } else if (i < reply->items.size()) {
-      states.push_back(renew_answer(reply->items[i].text, item));
+      auto state = renew_answer(reply->items[i].text, item);
+      const bool held = state && state->status == port::AcquisitionStatus::kHeld;
+      states.push_back(held && unconfirmed ? Result<AcquisitionState>(*unconfirmed)
+                                           : std::move(state));
     } else {
       states.emplace_back(Error(Errc::kCorruptState, "the server left a renewal unanswered"));
     }
@@ -33,12 +38,31 @@ void append_states(const Result<Reply>& reply, std::size_t count,
 
 }  // namespace
 
-Renewer::Renewer(RemotePtr remote, const Requests& requests,
+Renewer::Renewer(RemotePtr remote, const Requests& requests, Confirmation confirmation,
                  std::function<void(std::string)> on_alarm)
     : address_(remote->address.display()),
       requests_(requests),
+      confirmation_(std::move(confirmation)),
       on_alarm_(std::move(on_alarm)),
       link_(std::move(remote)) {}
+
+Result<std::vector<Reply>> Renewer::call(DirectLink::Turn& turn, std::string wire,
+                                         std::size_t replies, base::BootInstant deadline) const {
+  if (!confirmation_.wanted()) return turn.call(wire, replies, deadline);
+  confirmation_.append(wire, deadline);
+  return turn.call(wire, replies + Confirmation::kReplies, deadline);
+}
+
+std::optional<Error> Renewer::unconfirmed(std::vector<Reply>& replies) const {
+  if (!confirmation_.wanted()) return std::nullopt;
+  const Reply wait = std::move(replies.back());
+  replies.pop_back();
+  const Reply write = std::move(replies.back());
+  replies.pop_back();
+  if (confirmation_.given(write, wait)) return std::nullopt;
+  return Error{Errc::kOutcomeUnknown, address_ + ": the lease counts as not renewed: " +
+                                          confirmation_.missing(write, wait)};
+}
 
 Result<std::vector<Result<AcquisitionState>>> Renewer::renew(
     const std::vector<port::RenewItem>& items, base::BootInstant deadline) {
@@ -52,19 +76,23 @@ Result<std::vector<Result<AcquisitionState>>> Renewer::renew(
     wire += scripts.back().by_hash();
   }
   base::BootInstant sent = base::BootClock::now();
-  auto replies = turn->call(wire, scripts.size(), deadline);
+  auto replies = call(*turn, std::move(wire), scripts.size(), deadline);
   if (!replies) return replies.error();
+  const std::optional<Error> missing_first = unconfirmed(*replies);
   std::vector<Result<AcquisitionState>> states;
   states.reserve(items.size());
   for (std::size_t i = 0; i < scripts.size(); ++i) {
     Result<Reply> reply = std::move((*replies)[i]);
+    std::optional<Error> missing = missing_first;
     if (is_unknown_script(reply)) {
       sent = base::BootClock::now();
-      auto again = turn->call(scripts[i].whole(), 1, deadline);
+      auto again = call(*turn, scripts[i].whole(), 1, deadline);
+      missing = again ? unconfirmed(*again) : std::nullopt;
       reply = again ? Result<Reply>(std::move(again->front())) : Result<Reply>(again.error());
     }
     if (reply && !reply->items.empty()) watch_clock(sent, reply->items.back().text);
-    append_states(checked(std::move(reply), address_), scripts[i].key_count(), items, states);
+    append_states(checked(std::move(reply), address_), scripts[i].key_count(), missing, items,
+                  states);
   }
   return states;
 }

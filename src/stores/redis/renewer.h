@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "src/port/store.h"
 #include "src/stores/redis/protocol/requests.h"
 #include "src/stores/redis/server_clock.h"
+#include "src/stores/redis/transport/confirmation.h"
 #include "src/stores/redis/transport/direct_link.h"
 #include "src/stores/redis/transport/remote.h"
 
@@ -23,7 +25,10 @@ namespace holdfast::stores::redis {
 class Renewer {
  public:
   // `on_alarm`: called on the thread that renews.
-  Renewer(RemotePtr remote, const Requests& requests, std::function<void(std::string)> on_alarm);
+  // With a wanted confirmation, a lease that replicas did not confirm is not renewed: the answer is
+  // kOutcomeUnknown.
+  Renewer(RemotePtr remote, const Requests& requests, Confirmation confirmation,
+          std::function<void(std::string)> on_alarm);
 
   // Sends 128 locks per script, and all scripts in one write.
   Result<std::vector<Result<port::AcquisitionState>>> renew(
@@ -37,8 +42,15 @@ class Renewer {
   void abandon() noexcept { link_.abandon(); }
 
  private:
+  // Sends it, with a confirmation after it. The replies of the confirmation come last.
+  Result<std::vector<Reply>> call(DirectLink::Turn& turn, std::string wire, std::size_t replies,
+                                  base::BootInstant deadline) const;
+  // nullopt: it is confirmed. Takes the replies of the confirmation away.
+  std::optional<Error> unconfirmed(std::vector<Reply>& replies) const;
+
   const std::string address_;
   const Requests& requests_;
+  const Confirmation confirmation_;
   const std::function<void(std::string)> on_alarm_;
   DirectLink link_;
   ServerClock clock_;

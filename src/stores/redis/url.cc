@@ -146,6 +146,8 @@ Result<RedisAddress> parse_redis_url(port::StoreUrl& url) {
   if (!options) return options.error();
   address.db = options->number("db");
   address.connect_timeout = options->time("connect_timeout");
+  address.replicas = options->number("replicas");
+  address.replicas_timeout = options->time("replicas_timeout");
   for (RedisAddress& each : address.sentinels) each.connect_timeout = address.connect_timeout;
   if (auto taken = take_path(url, options->has("db"), address); !taken) return taken.error();
   return address;

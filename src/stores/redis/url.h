@@ -34,6 +34,8 @@ namespace holdfast::stores::redis {
 inline constexpr port::UrlOption kUrlOptions[] = {
     port::number_option("db", "", "database; it may also be the path", 1'000'000),
     port::time_option("connect_timeout", "3s", "for one address, TLS and log-in included"),
+    port::number_option("replicas", "0", "so many have to confirm each grant; 0: none", 100),
+    port::time_option("replicas_timeout", "1s", "how long they may take"),
 };
 inline constexpr port::UrlOption kSentinelOptions[] = {
     port::text_option("primary", "the name under which the Sentinels know it"),
@@ -53,6 +55,8 @@ struct RedisAddress {
   std::string tls_key;
   std::string tls_name;  // If empty, the host.
   std::chrono::milliseconds connect_timeout{3000};
+  std::uint32_t replicas = 0;  // These have to confirm grants.
+  std::chrono::milliseconds replicas_timeout{1000};
   // With Sentinels, the host and port above are unused.
   std::vector<RedisAddress> sentinels;
   std::string primary;

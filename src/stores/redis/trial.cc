@@ -1,0 +1,71 @@
+#include "src/stores/redis/trial.h"
+
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "src/base/random.h"
+
+namespace holdfast::stores::redis {
+namespace {
+
+using port::Done;
+using Steps = std::vector<std::function<void(const Done<void>&)>>;
+
+// Runs the steps one after the other, until one fails.
+void go_on(const std::shared_ptr<const Steps>& steps, std::size_t at, const Done<void>& done) {
+  if (at == steps->size()) return done({});
+  (*steps)[at]([steps, at, done](const Result<void>& outcome) {
+    outcome ? go_on(steps, at + 1, done) : done(outcome);
+  });
+}
+
+// Drops the answer's content: only its success counts.
+template <typename T>
+Done<T> without(const Done<void>& done) {
+  return [done](const Result<T>& got) { got ? done({}) : done(got.error()); };
+}
+
+port::AcquireRequest request_of(const port::AcquisitionRequest& ticket) {
+  port::AcquireRequest request;
+  request.name = ticket.name;
+  request.id = ticket.id;
+  request.issue = ticket.issue;
+  request.deadline = ticket.deadline;
+  request.ttl = request.waiter_ttl = std::chrono::seconds(1);
+  return request;
+}
+
+}  // namespace
+
+void try_lock(TrialAccess access, const std::string& name, base::BootInstant deadline,
+              Done<void> done) {
+  const auto ticket = [&](std::uint64_t issue) {
+    return port::AcquisitionRequest{
+        name, {base::random_128().high, base::random_128().low}, deadline, issue};
+  };
+  const auto first = ticket(1);
+  const auto second = ticket(2);
+  const auto acquire = [access](const port::AcquisitionRequest& which) {
+    return [access, which](const Done<void>& next) {
+      access.acquire(request_of(which), without<port::AcquisitionState>(next));
+    };
+  };
+  const auto release = [&store = access.store](const port::AcquisitionRequest& which) {
+    return [&store, which](const Done<void>& next) {
+      store.release(which, without<port::EndStatus>(next));
+    };
+  };
+  const auto set = [&store = access.store, first](const Done<void>& next) {
+    store.set_value(first, "tried", without<bool>(next));
+  };
+  auto steps = std::make_shared<const Steps>(Steps{access.check_rights, acquire(first), set,
+                                                   acquire(second), release(first),
+                                                   release(second)});
+  go_on(steps, 0,
+        [remove = std::move(access.remove_keys), done = std::move(done)](
+            const Result<void>& outcome) { remove([done, outcome] { done(outcome); }); });
+}
+
+}  // namespace holdfast::stores::redis
