@@ -72,6 +72,10 @@ _holdfast() {
     mapfile -t COMPREPLY < <(compgen -W "check --help" -- "$current")
     return
   fi
+  if [ "$command" = failover ] && [ "$COMP_CWORD" -eq 2 ]; then
+    mapfile -t COMPREPLY < <(compgen -W "status switch return --help" -- "$current")
+    return
+  fi
   if [ "$command" = store ] && [ "$COMP_CWORD" -eq 2 ]; then
     mapfile -t COMPREPLY < <(compgen -W "init --help" -- "$current")
     return

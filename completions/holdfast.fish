@@ -14,7 +14,7 @@ for pair in (holdfast help --commands 2>/dev/null)
     complete -c holdfast -n __holdfast_first -a $parts[1] -d $parts[2]
 end
 
-set -l all run elect hold acquire renew release ls status inspect watch top break doctor store bench
+set -l all run elect hold acquire renew release ls status inspect watch top break doctor store failover bench
 complete -c holdfast -n "__holdfast_in $all" -l store -x -a '(holdfast help --stores)' -d 'the store'
 complete -c holdfast -n "__holdfast_in $all" -l config -r -F -d 'configuration file'
 complete -c holdfast -n "__holdfast_in $all" -l log-format -x -a 'text json logfmt' -d 'format of messages on stderr'
@@ -58,6 +58,7 @@ complete -c holdfast -n '__holdfast_in bench' -l in-flight -x -d 'at a time'
 complete -c holdfast -n '__holdfast_in bench' -l threads -x -d 'at a time, a thread each'
 complete -c holdfast -n '__holdfast_in bench' -l names -x -d 'number of names'
 complete -c holdfast -n '__holdfast_in bench' -l duration -x -d 'of each part'
+complete -c holdfast -n '__holdfast_in failover' -a 'status switch return' -d 'the stores of a chain'
 complete -c holdfast -n '__holdfast_in store' -a init -d 'make the tables'
 complete -c holdfast -n '__holdfast_in store' -l print-sql -d 'print the SQL that makes the tables'
 complete -c holdfast -n '__holdfast_in fence' -a check -d 'check a token for a resource'

@@ -9,6 +9,7 @@
 // a function names them.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -46,6 +47,7 @@ struct StoreKind {
   bool bound_to_client = false;     // As Guarantees::bound_to_client.
   bool shared_by_processes = true;  // false: it lives and dies with one process.
   bool has_schema = false;          // It keeps its locks in tables that somebody must make.
+  bool is_chain = false;            // It uses one of several stores: chain_status() tells which.
 };
 
 // In the order of registration.
@@ -74,5 +76,24 @@ HOLDFAST_EXPORT Result<std::optional<StoreSchema>> make_store_schema(std::string
 // Contacts no server. nullopt: as above. Errors: kInvalidArgument, kUnsupported, and
 // kPermissionDenied for a password's file that cannot be read.
 HOLDFAST_EXPORT Result<std::optional<std::string>> store_schema_sql(std::string_view url);
+
+// The state of a chain of stores, of which one is used at a time.
+struct ChainStatus {
+  std::uint32_t place = 0;   // The store that is used, or will be after the drain; from 1.
+  std::uint32_t stores = 0;  // The length of the chain.
+  std::string store;         // Its URL without credentials.
+  std::uint32_t epoch = 0;   // The first part of the fencing tokens; 0: the chain was never used.
+  bool draining = false;     // It is being switched: nothing is granted.
+};
+
+// Which store a chain uses. Contacts its last store only, and changes nothing.
+// Errors: as of Client::connect(); kUnsupported: the URL's store is no chain.
+HOLDFAST_EXPORT Result<ChainStatus> chain_status(std::string_view url);
+
+// Has the chain use its store number `place`, from 1; 0: the next one. All holders lose their locks
+// first. Answers the state in the end: another store may be used, where this one cannot be reached.
+// Blocking: for the drain, two leases or more. Errors: as chain_status(); kInvalidArgument: no such
+// place; kTimedOut: it is still draining.
+HOLDFAST_EXPORT Result<ChainStatus> switch_chain(std::string_view url, std::uint32_t place);
 
 }  // namespace holdfast

@@ -290,6 +290,24 @@ Examples
   holdfast store init --print-sql --store postgres://db.example/app | psql app
 )";
 
+constexpr std::string_view kFailover = R"(holdfast failover status|switch|return [options]
+
+Shows which store of a failover: chain is used, or has another one used. A switch takes two leases
+or more: all holders lose their locks first, and nothing is granted meanwhile. It needs the last
+store of the chain. Exit status 0: the chain is as asked for, or was already; 125: it is not, and
+stderr tells why.
+
+  status            say which store is used, and in which epoch; change nothing
+  switch [PLACE]    use that store of the chain, from 1 (default: the next one)
+  return            use the first store again; nothing else does that
+  --json            print an object: place, stores, store, epoch, draining
+  -q, --quiet       print nothing: only the exit status tells
+
+Examples
+  holdfast failover status --store "$HOLDFAST_STORE"
+  holdfast failover return
+)";
+
 constexpr std::string_view kBench = R"(holdfast bench [options] --store URL
 
 Takes and releases locks as fast as it can. Then it measures the time of a handoff, from a release
@@ -412,6 +430,8 @@ constexpr Command kCommands[] = {
      with_options<parse_doctor, doctor_command>},
     {"store init", "make the tables of a store that has some", kStore,
      with_options<parse_store, store_command>},
+    {"failover status", "which store of a chain is used? switch it", kFailover,
+     with_options<parse_failover, failover_command>},
     {"bench", "how fast is it?", kBench, with_options<parse_bench, bench_command>},
     {"help COMMAND", "explain one of them", kHelp, with_words<help_command>},
     {"version", "the version of the program", kVersion, with_words<version_command>},

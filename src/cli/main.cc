@@ -82,6 +82,7 @@ int version_command(const std::vector<std::string>& arguments) {
 int help_command(const std::vector<std::string>& arguments) {
   if (arguments == std::vector<std::string>{"fence", "check"}) return print_help("fence");
   if (arguments == std::vector<std::string>{"store", "init"}) return print_help("store");
+  if (arguments.size() == 2 && arguments.front() == "failover") return print_help("failover");
   if (arguments.size() > 1) return too_many("help", arguments[1]);
   if (arguments.empty()) return print_help("");
   if (arguments.front() == "--commands" || arguments.front() == "--stores") {

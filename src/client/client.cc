@@ -78,7 +78,8 @@ std::vector<std::string> open_secrets(const port::StoreUrl& url) {
 
 // `schema`: asks for that instead of a store; the core is then of no other use.
 Result<std::shared_ptr<session::Core>> open_core(std::string_view url_text, ClientOptions options,
-                                                 port::SchemaJob* schema) {
+                                                 port::SchemaJob* schema,
+                                                 port::ChainJob* chain = nullptr) {
   auto url = port::StoreUrl::parse(url_text);
   if (!url) return url.error();
   auto factory = client::find_store(url->scheme);
@@ -88,6 +89,7 @@ Result<std::shared_ptr<session::Core>> open_core(std::string_view url_text, Clie
   core_options.store_url = url->redacted();
   core_options.client = std::move(options);
   core_options.schema = schema;
+  core_options.chain = chain;
   core_options.find_store = &client::find_store;
   if (auto taken = take_common_options(*url, core_options); !taken) return taken.error();
   if (core_options.client.request_timeout <= std::chrono::milliseconds::zero()) {
@@ -119,7 +121,24 @@ Result<bool> do_schema_job(std::string_view url, port::SchemaJob& job) {
   return !job.sql.empty() || !job.made.place.empty();
 }
 
+Result<ChainStatus> do_chain_job(std::string_view url, port::ChainJob job) {
+  const StoreKind* const kind = store_of_url(url);
+  if (kind != nullptr && !kind->is_chain) {
+    return Error(Errc::kUnsupported,
+                 "the " + std::string(kind->name) + " store is no chain of stores");
+  }
+  const auto core = open_core(url, {}, /*schema=*/nullptr, &job);
+  if (!core) return core.error();
+  return std::move(job.found);
+}
+
 }  // namespace
+
+Result<ChainStatus> chain_status(std::string_view url) { return do_chain_job(url, {}); }
+
+Result<ChainStatus> switch_chain(std::string_view url, std::uint32_t place) {
+  return do_chain_job(url, {.switch_to = place});
+}
 
 Result<std::optional<StoreSchema>> make_store_schema(std::string_view url) {
   port::SchemaJob job;

@@ -1,7 +1,9 @@
 // How a store is made from its URL.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,9 +28,16 @@ struct SchemaJob {
   StoreSchema made{};
 };
 
+// A question to a factory about its chain of stores. The factory fills in the answer and returns no
+// store.
+struct ChainJob {
+  std::optional<std::uint32_t> switch_to{};  // From 1; 0: the next one. None: only look.
+  ChainStatus found{};
+};
+
 struct StoreContext;
 
-// Never a null pointer, unless `context.schema` is set.
+// Never a null pointer, unless `context.schema` or `context.chain` is set.
 // `url` keeps only the options that this store should know; an unknown one is kInvalidArgument.
 using StoreFactory = Result<std::unique_ptr<Store>> (*)(StoreUrl url, const StoreContext& context);
 
@@ -42,6 +51,8 @@ struct StoreContext {
   base::BootInstant open_by = base::BootInstant::max();
   // Only set where the manifest has `has_schema`.
   SchemaJob* schema = nullptr;
+  // Only set where the manifest has `is_chain`.
+  ChainJob* chain = nullptr;
   // The other stores, by the scheme of their URL, for stores that are made of some.
   // Errors: kInvalidArgument (no such scheme), kUnsupported (left out of this build).
   Result<StoreFactory> (*find)(std::string_view scheme) = nullptr;

@@ -42,6 +42,7 @@ struct CoreOptions {
   bool url_has_ttl = false;                   // client.default_ttl is the URL's.
   std::chrono::milliseconds open_timeout{0};  // For make(); zero: the store's own.
   port::SchemaJob* schema = nullptr;          // For make(), instead of a store.
+  port::ChainJob* chain = nullptr;            // The same.
   Result<port::StoreFactory> (*find_store)(std::string_view scheme) = nullptr;
 };
 

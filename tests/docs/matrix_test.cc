@@ -28,6 +28,10 @@
 #include "src/stores/etcd/guarantees.h"
 #include "src/stores/etcd/url.h"
 #endif
+#ifdef HOLDFAST_HAVE_FAILOVER
+#include "src/stores/failover/guarantees.h"
+#include "src/stores/failover/url.h"
+#endif
 #ifdef HOLDFAST_HAVE_HYBRID
 #include "src/stores/hybrid/guarantees.h"
 #include "src/stores/hybrid/url.h"
@@ -252,7 +256,7 @@ std::optional<Stores> all_stores() {
     defined(HOLDFAST_HAVE_ZOOKEEPER) && defined(HOLDFAST_HAVE_ETCD) && \
     defined(HOLDFAST_HAVE_CONSUL) && defined(HOLDFAST_HAVE_POSTGRES) && \
     defined(HOLDFAST_HAVE_MYSQL) && defined(HOLDFAST_HAVE_MEMCACHED) && \
-    defined(HOLDFAST_HAVE_HYBRID)
+    defined(HOLDFAST_HAVE_HYBRID) && defined(HOLDFAST_HAVE_FAILOVER)
   const support::TempFolder folder("matrix");
   const Client memory = Client::connect("memory:").value();
   const Client sqlite = Client::connect("sqlite://" + folder.file("locks.db")).value();
@@ -267,7 +271,8 @@ std::optional<Stores> all_stores() {
                 stores::postgres::guarantees(),
                 stores::mysql::guarantees(),
                 stores::memcached::guarantees(),
-                stores::hybrid::guarantees(stores::etcd::guarantees(kSession))};
+                stores::hybrid::guarantees(stores::etcd::guarantees(kSession)),
+                stores::failover::guarantees(std::chrono::seconds(10))};
 #else
   return std::nullopt;
 #endif
@@ -307,7 +312,8 @@ TEST(MatrixTest, TheManifestsKnowEveryOptionOfTheStores) {
 #if defined(HOLDFAST_HAVE_REDLOCK) && defined(HOLDFAST_HAVE_ZOOKEEPER) && \
     defined(HOLDFAST_HAVE_ETCD) && defined(HOLDFAST_HAVE_CONSUL) &&     \
     defined(HOLDFAST_HAVE_POSTGRES) && defined(HOLDFAST_HAVE_MYSQL) &&  \
-    defined(HOLDFAST_HAVE_MEMCACHED) && defined(HOLDFAST_HAVE_HYBRID)
+    defined(HOLDFAST_HAVE_MEMCACHED) && defined(HOLDFAST_HAVE_HYBRID) && \
+    defined(HOLDFAST_HAVE_FAILOVER)
   const auto compare = [](std::string_view url, const auto& declared) {
     const auto& open = store_of_url(url)->open_options;
     for (const port::UrlOption& option : declared) {
@@ -326,6 +332,7 @@ TEST(MatrixTest, TheManifestsKnowEveryOptionOfTheStores) {
   compare("mysql:", stores::mysql::kRecipeOptions);
   compare("memcached:", stores::memcached::kUrlOptions);
   compare("hybrid:", stores::hybrid::kUrlOptions);
+  compare("failover:", stores::failover::kUrlOptions);
 #else
   GTEST_SKIP() << "SKIPPED: a store is not built in";
 #endif

@@ -28,6 +28,14 @@ void check_store(const cli::Arguments& arguments) {
   demand(!store.print_sql || !store.common.json, "SQL is no JSON");
 }
 
+void check_failover(const cli::Arguments& arguments) {
+  cli::FailoverOptions failover;
+  const auto parsed = cli::parse_failover(arguments, failover);
+  check(parsed);
+  if (!parsed || failover.common.help) return;
+  demand(failover.place <= 9, "a place is a number of one digit");
+}
+
 }  // namespace
 
 void run(std::string_view input) {
@@ -85,6 +93,7 @@ void run(std::string_view input) {
     }
     case 6: {
       check_store(arguments);
+      check_failover(arguments);
       cli::DoctorOptions doctor;
       return check(cli::parse_doctor(arguments, doctor));
     }

@@ -297,6 +297,28 @@ Result<void> parse_store(const Arguments& arguments, StoreOptions& into) {
   return parsed;
 }
 
+Result<void> parse_failover(const Arguments& arguments, FailoverOptions& into) {
+  OptionTable table("failover");
+  std::string place;
+  add_common(table, into.common);
+  table.positional("status", into.verb, /*required=*/false);
+  table.positional("PLACE", place, /*required=*/false);
+  auto parsed = table.parse(arguments);
+  if (into.common.help) return {};
+  if (!parsed) return parsed;
+  if (into.verb != "status" && into.verb != "switch" && into.verb != "return") {
+    return invalid("say what to do: holdfast failover status, switch or return");
+  }
+  if (into.verb == "return") into.place = 1;
+  if (place.empty()) return {};
+  if (into.verb != "switch") return invalid("only 'holdfast failover switch' has a PLACE");
+  if (place.size() != 1 || place[0] < '1' || place[0] > '9') {
+    return invalid("PLACE " + in_quotes(place) + " is not the number of a store, from 1");
+  }
+  into.place = static_cast<std::uint32_t>(place[0] - '0');
+  return {};
+}
+
 Result<void> parse_bench(const Arguments& arguments, BenchOptions& into) {
   OptionTable table("bench");
   std::optional<int> in_flight;

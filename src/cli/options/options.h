@@ -114,6 +114,12 @@ struct StoreOptions {
   bool print_sql = false;
 };
 
+struct FailoverOptions {
+  CommonOptions common;
+  std::string verb;         // "status", "switch", "return"
+  std::uint32_t place = 0;  // From 1; 0: the next one.
+};
+
 struct BenchOptions {
   CommonOptions common;
   int in_flight = 1;
@@ -147,6 +153,7 @@ Result<void> parse_top(const Arguments& arguments, TopOptions& into);
 Result<void> parse_break(const Arguments& arguments, BreakOptions& into);
 Result<void> parse_doctor(const Arguments& arguments, DoctorOptions& into);
 Result<void> parse_store(const Arguments& arguments, StoreOptions& into);
+Result<void> parse_failover(const Arguments& arguments, FailoverOptions& into);
 Result<void> parse_bench(const Arguments& arguments, BenchOptions& into);
 Result<void> parse_fence(const Arguments& arguments, FenceOptions& into);
 

@@ -1,0 +1,340 @@
+#include "src/stores/failover/acquisitions.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "holdfast/detail/transient.h"
+#include "src/port/outcome.h"
+
+namespace holdfast::stores::failover {
+namespace {
+
+using base::BootClock;
+using port::AcquisitionState;
+using port::AcquisitionStatus;
+using port::EndStatus;
+
+constexpr std::string_view kMark = "/../e";  // No user's name has a '..' in it.
+
+AcquisitionState state_of(AcquisitionStatus status) { return {.status = status}; }
+
+port::AcquireRequest stored(port::AcquireRequest request, const Keeper::Use& use) {
+  request.name = stored_name(request.name, use.epoch);
+  request.ttl = std::max(request.ttl, use.least_ttl);
+  return request;
+}
+
+}  // namespace
+
+std::string stored_name(const std::string& name, std::uint32_t epoch) {
+  return name + std::string(kMark) + std::to_string(epoch);
+}
+
+std::optional<std::string> shown_name(const std::string& stored, std::uint32_t epoch) {
+  const std::string end = std::string(kMark) + std::to_string(epoch);
+  if (!stored.ends_with(end) || stored.size() == end.size()) return std::nullopt;
+  return stored.substr(0, stored.size() - end.size());
+}
+
+Acquisitions::Acquisitions(const port::StoreContext& context, Keeper& keeper,
+                           port::Duration shortest)
+    : loop_(context.loop), listener_(context.listener), keeper_(keeper), shortest_(shortest) {}
+
+std::optional<Error> Acquisitions::refuse(const port::AcquireRequest& request) const {
+  const bool no_time = request.ttl <= port::Duration::zero() ||
+                       (request.may_wait && request.waiter_ttl <= port::Duration::zero());
+  if (request.name.empty() || !request.id || no_time) {
+    return port::to_acquire_result({.outcome = machine::Outcome::kInvalid}, request, nullptr, {})
+        .error();
+  }
+  if (request.ttl < shortest_) {
+    return Error(Errc::kInvalidArgument,
+                 "a ttl of " + std::to_string(request.ttl.count() / 1000) +
+                     " ms is shorter than the chain's authority lease of " +
+                     std::to_string(shortest_.count() / 1000) +
+                     " ms: ask for a longer one, or set authority= in the store's URL");
+  }
+  return std::nullopt;
+}
+
+Acquisitions::EntryPtr Acquisitions::find(const std::string& name, port::AcquisitionId id) const {
+  const base::LocalLock lock(mutex_);
+  const auto found = entries_.find(id);
+  if (found == entries_.end() || found->second->request.name != name) return nullptr;
+  return found->second;
+}
+
+// Its store may still be used, in the epoch in which it was made.
+bool Acquisitions::current(const Entry& entry) const {
+  const auto use = keeper_.use();
+  return use && entry.use.epoch == use->epoch;
+}
+
+void Acquisitions::acquire(port::AcquireRequest request, port::Done<State> done) {
+  if (auto error = refuse(request)) return done(*std::move(error));
+  if (ended_.contains(request.id)) return done(state_of(AcquisitionStatus::kGone));
+  EntryPtr entry = find(request.name, request.id);
+  if (entry) {
+    if (entry->phase == Phase::kParked) return done(state_of(AcquisitionStatus::kWaiting));
+    if (current(*entry)) return send(entry, std::move(done));
+    drop(entry);
+    return done(state_of(AcquisitionStatus::kGone));
+  }
+  entry = std::make_shared<Entry>();
+  entry->request = std::move(request);
+  {
+    const base::LocalLock lock(mutex_);
+    if (!entries_.emplace(entry->request.id, entry).second) {
+      return done(state_of(AcquisitionStatus::kGone));  // It is another lock's.
+    }
+  }
+  const auto use = keeper_.use();
+  if (!use) return park(entry, keeper_.why_not(), done);
+  entry->use = *use;
+  send(entry, std::move(done));
+}
+
+// Whoever may wait waits for a usable store as it would for the lock.
+void Acquisitions::park(const EntryPtr& entry, const Error& why, const port::Done<State>& done) {
+  if (!entry->request.may_wait) {
+    drop(entry);
+    return done(why);
+  }
+  entry->phase = Phase::kParked;
+  done(state_of(AcquisitionStatus::kWaiting));
+}
+
+void Acquisitions::send(const EntryPtr& entry, port::Done<State> done) {
+  entry->use.store->acquire(
+      stored(entry->request, entry->use),
+      [weak = weak_from_this(), entry, done = std::move(done)](const Result<State>& answer) {
+        const auto self = weak.lock();
+        if (!self || self->closed_) return done(Error(Errc::kClosed, "the client was closed"));
+        self->on_answer(entry, answer, done);
+      });
+}
+
+void Acquisitions::on_answer(const EntryPtr& entry, const Result<State>& answer,
+                             const port::Done<State>& done) {
+  if (find(entry->request.name, entry->request.id) != entry) {
+    return done(state_of(AcquisitionStatus::kGone));
+  }
+  if (!answer) {
+    const Errc code = answer.error().code();
+    if (code != Errc::kOutcomeUnknown && entry->phase == Phase::kAsking) drop(entry);
+    return done(answer);
+  }
+  switch (answer->status) {
+    case AcquisitionStatus::kHeld:
+    case AcquisitionStatus::kWaiting:
+      if (entry->checked || !entry->use.forgetful) return deliver(entry, *answer, done);
+      return check(entry, *answer, done);
+    case AcquisitionStatus::kBusy:
+    case AcquisitionStatus::kGone: drop(entry); return done(answer);
+  }
+}
+
+// The queue entry counts only in a store that still had its stamp afterwards.
+void Acquisitions::check(const EntryPtr& entry, const State& state, const port::Done<State>& done) {
+  entry->use.store->get_value(
+      keeper_.stamp_name(), entry->request.deadline,
+      [weak = weak_from_this(), entry, state, done](const Result<std::string>& stamp) {
+        const auto self = weak.lock();
+        if (!self || self->closed_) return done(Error(Errc::kClosed, "the client was closed"));
+        if (self->find(entry->request.name, entry->request.id) != entry) {
+          return done(state_of(AcquisitionStatus::kGone));
+        }
+        if (stamp && *stamp == entry->use.stamp) return self->deliver(entry, state, done);
+        self->give_back(entry);
+        if (stamp) self->keeper_.wake();
+        self->park(entry,
+                   stamp ? Error(Errc::kUnavailable, "the active store has lost its memory")
+                         : Error(Errc::kUnavailable, stamp.error().message()),
+                   done);
+      });
+}
+
+void Acquisitions::deliver(const EntryPtr& entry, State state, const port::Done<State>& done) {
+  entry->checked = true;
+  entry->phase = Phase::kThere;
+  if (state.status == AcquisitionStatus::kWaiting) return done(state);
+  const auto told = limited(*entry, state);
+  if (!told) {
+    give_back(entry);
+    drop(entry);
+  }
+  done(told);
+}
+
+// Held, but no longer than the authority lasts.
+Result<Acquisitions::State> Acquisitions::limited(const Entry& entry, State state) const {
+  if (state.status != AcquisitionStatus::kHeld) return state;
+  const auto use = keeper_.use();
+  if (!use || use->epoch != entry.use.epoch) return keeper_.why_not();
+  if (state.token.epoch != 0) {
+    return Error(Errc::kCorruptState, "a store of the chain uses the token's epoch itself");
+  }
+  state.token.epoch = entry.use.epoch;
+  // Every request was sent before now, so no deadline is beyond the authority's.
+  const auto left =
+      std::chrono::floor<port::Duration>(use->sure_until - BootClock::now());
+  state.lease = std::min(state.lease, std::min(left, port::Duration(entry.request.ttl)));
+  if (left <= port::Duration::zero()) return keeper_.why_not();
+  return state;
+}
+
+void Acquisitions::give_back(const EntryPtr& entry) {
+  entry->use.store->cancel({stored_name(entry->request.name, entry->use.epoch), entry->request.id,
+                            entry->request.deadline, entry->request.issue, false},
+                           [](const Result<EndStatus>&) {});
+}
+
+void Acquisitions::end(const port::AcquisitionRequest& request, bool release,
+                       port::Done<EndStatus> done) {
+  const EntryPtr entry = find(request.name, request.id);
+  if (!entry) {
+    ended_.add(request.id);
+    return done(EndStatus::kGone);
+  }
+  const bool parked = entry->phase == Phase::kParked;
+  if (parked || !current(*entry)) {
+    drop(entry);
+    return done(parked ? EndStatus::kCancelled : EndStatus::kGone);
+  }
+  port::AcquisitionRequest asked = request;
+  asked.name = stored_name(request.name, entry->use.epoch);
+  auto on_told = [weak = weak_from_this(), entry,
+                  done = std::move(done)](const Result<EndStatus>& ended) {
+    const auto self = weak.lock();
+    if (self && !self->closed_ && ended) self->drop(entry);
+    done(ended);
+  };
+  if (release) {
+    entry->use.store->release(asked, std::move(on_told));
+  } else {
+    entry->use.store->cancel(asked, std::move(on_told));
+  }
+}
+
+void Acquisitions::downgrade(const port::AcquisitionRequest& request, port::Done<State> done) {
+  const EntryPtr entry = find(request.name, request.id);
+  if (!entry || entry->phase != Phase::kThere || !current(*entry)) {
+    return done(state_of(AcquisitionStatus::kGone));
+  }
+  port::AcquisitionRequest asked = request;
+  asked.name = stored_name(request.name, entry->use.epoch);
+  entry->use.store->downgrade(asked, [weak = weak_from_this(), entry,
+                                      done = std::move(done)](const Result<State>& answer) {
+    const auto self = weak.lock();
+    done(self && answer ? self->limited(*entry, *answer) : answer);
+  });
+}
+
+void Acquisitions::resize(const port::AcquisitionRequest& request, std::uint32_t capacity,
+                          port::Done<bool> done) {
+  const auto use = keeper_.use();
+  if (!use) return done(keeper_.why_not());
+  port::AcquisitionRequest asked = request;
+  asked.name = stored_name(request.name, use->epoch);
+  use->store->resize(asked, capacity, std::move(done));
+}
+
+// --- Renewals.
+
+void Acquisitions::renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
+                         port::Done<States> done) {
+  const auto states = std::make_shared<States>(items.size(), state_of(AcquisitionStatus::kGone));
+  std::vector<port::RenewItem> there;
+  std::vector<std::size_t> places;
+  std::vector<EntryPtr> entries;
+  const auto use = keeper_.use();
+  for (std::size_t at = 0; at < items.size(); ++at) {
+    const EntryPtr entry = find(items[at].name, items[at].id);
+    if (!entry) continue;
+    if (entry->phase == Phase::kParked) {
+      // Gone, once a store can be used: the session asks anew.
+      if (!use) (*states)[at] = state_of(AcquisitionStatus::kWaiting);
+      continue;
+    }
+    if (!use) (*states)[at] = keeper_.why_not();
+    if (!use || entry->use.epoch != use->epoch) continue;
+    port::RenewItem item = items[at];
+    item.name = stored_name(item.name, use->epoch);
+    item.ttl = std::max(item.ttl, use->least_ttl);
+    item.token.epoch = 0;
+    there.push_back(std::move(item));
+    places.push_back(at);
+    entries.push_back(entry);
+  }
+  if (there.empty()) {
+    return loop_->post([states, done = std::move(done)] { done(std::move(*states)); });
+  }
+  use->store->renew(there, deadline,
+                    [self = shared_from_this(), items = std::move(items), places, entries, states,
+                     done = std::move(done)](const Result<States>& told) {
+                      for (std::size_t i = 0; i < places.size(); ++i) {
+                        const Result<State> one = told ? (*told)[i] : told.error();
+                        (*states)[places[i]] = self->renewed(items[places[i]], entries[i], one);
+                      }
+                      done(std::move(*states));
+                    });
+}
+
+Result<Acquisitions::State> Acquisitions::renewed(const port::RenewItem& item,
+                                                  const EntryPtr& entry,
+                                                  const Result<State>& answer) {
+  if (closed_) return Error(Errc::kClosed, "the client was closed");
+  if (!answer) {
+    if (!detail::is_transient(answer.error().code())) drop(entry);
+    return answer;
+  }
+  if (answer->status == AcquisitionStatus::kGone) drop(entry);
+  if (answer->status == AcquisitionStatus::kHeld && !entry->checked) {
+    return Error(Errc::kUnavailable, "lock '" + item.name + "' is still being checked");
+  }
+  return limited(*entry, *answer);
+}
+
+// --- News.
+
+void Acquisitions::on_push(std::uint32_t place, const port::Push& push) {
+  EntryPtr entry;
+  {
+    const base::LocalLock lock(mutex_);
+    const auto found = entries_.find(push.id);
+    if (closed_ || found == entries_.end()) return;
+    entry = found->second;
+  }
+  if (entry->use.place != place || entry->phase == Phase::kParked) return;
+  port::Push told{port::Push::Kind::kHint, push.id, {}};
+  if (push.kind == port::Push::Kind::kGranted && entry->checked) {
+    const auto state = limited(*entry, push.state);
+    if (state) told = {push.kind, push.id, *state};
+  }
+  listener_->on_push(told);
+}
+
+void Acquisitions::on_changed() {
+  std::vector<port::AcquisitionId> ids;
+  {
+    const base::LocalLock lock(mutex_);
+    if (closed_) return;
+    for (const auto& [id, entry] : entries_) ids.push_back(id);
+  }
+  for (const auto& id : ids) listener_->on_push({port::Push::Kind::kHint, id, {}});
+}
+
+void Acquisitions::drop(const EntryPtr& entry) {
+  ended_.add(entry->request.id);
+  const base::LocalLock lock(mutex_);
+  entries_.erase(entry->request.id);
+}
+
+void Acquisitions::close() {
+  const base::LocalLock lock(mutex_);
+  closed_ = true;
+  entries_.clear();
+}
+
+}  // namespace holdfast::stores::failover

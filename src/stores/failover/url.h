@@ -1,0 +1,35 @@
+// failover:?chain=URL&chain=URL: the last one keeps the record.
+//
+// Thread-safety: pure functions. Errors: kInvalidArgument.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "holdfast/result.h"
+#include "src/port/store_url.h"
+#include "src/port/url_options.h"
+
+namespace holdfast::stores::failover {
+
+inline constexpr port::UrlOption kUrlOptions[] = {
+    port::time_option("authority", "10s",
+                      "the authority lease, and the shortest lease of a lock; holders are lost "
+                      "within that time when the chain is switched",
+                      std::chrono::milliseconds(1000), std::chrono::minutes(10)),
+    port::time_option("patience", "10s", "how long a store is away before it is left"),
+    port::time_option("settled", "60s", "the least time between two switches"),
+};
+
+struct ChainAddress {
+  std::vector<port::StoreUrl> chain;
+  std::string identity;  // A hash of the list, without credentials and options.
+  std::chrono::milliseconds authority{};
+  std::chrono::milliseconds patience{};
+  std::chrono::milliseconds settled{};
+};
+
+Result<ChainAddress> parse_chain_url(port::StoreUrl url);
+
+}  // namespace holdfast::stores::failover
