@@ -74,6 +74,13 @@ class FailoverStore final : public port::Store {
       return connected ? do_job(*job) : connected;
     }
     keeper_->start();
+    // A chain that is in use answers within some round trips; any other goes on by itself.
+    const auto until = base::BootClock::now() + std::chrono::seconds(2);
+    while (!keeper_->use() && base::BootClock::now() < until) {
+      const auto record = keeper_->record();
+      if (record && record->draining) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
     return {};
   }
 

@@ -18,8 +18,8 @@
 //
 // Guarantee: serving() only while the client holds a shared authority lease of E that it took
 // before it read, in a later request, that E is active. A switch takes that lease exclusively after
-// it marked the record: so all shared ones have ended, and whoever takes one later reads the mark. The
-// record is written by the holder of its lock only.
+// it marked the record: so all shared ones have ended, and whoever takes one later reads the mark.
+// The record is written by the holder of its lock only.
 // A client's own outage switches nothing while another one reports that it reaches the store.
 // Time: boot time, handed in. Every answer is for the newest question.
 #pragma once
