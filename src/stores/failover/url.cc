@@ -13,7 +13,7 @@ constexpr std::size_t kLongest = 4;
 Error bad(std::string what) { return {Errc::kInvalidArgument, "failover URL: " + std::move(what)}; }
 
 // Stores that use the epoch themselves, that are made of others, or whose tokens need not grow.
-constexpr std::string_view kRefused[] = {"failover", "hybrid", "redlock", "memcached"};
+constexpr std::string_view kRefused[] = {"failover", "hybrid", "redlock", "redlocks", "memcached"};
 
 std::string place_of(const port::StoreUrl& url) {
   const auto at = url.authority.rfind('@');
