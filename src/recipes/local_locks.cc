@@ -103,8 +103,9 @@ void LocalLocks::renew(const std::vector<port::RenewItem>& items, BootInstant de
     const bool asks = entry == lock->ours;
     const bool next = lock->phase == Phase::kFree && lock->queue.front() == entry;
     if (items.size() > 1 || (!asks && !next)) continue;
-    entry->asks.push_back(by<AcquisitionState>(
-        deadline, [done](Result<AcquisitionState> state) { done(States{std::move(state)}); }));
+    (asks ? entry->later : entry->asks)
+        .push_back(by<AcquisitionState>(
+            deadline, [done](Result<AcquisitionState> state) { done(States{std::move(state)}); }));
     return advance(*backend_.key_of(items[i].name));
   }
   if (holds.empty()) return done(std::move(*states));
@@ -304,9 +305,11 @@ void LocalLocks::on_busy(const std::string& key, Lock& lock, const Taken& taken)
   lock.next_try = BootClock::now() + pause;
   const EntryPtr entry = std::exchange(lock.ours, nullptr);
   answer_ends(lock, EndStatus::kCancelled);
+  std::vector<Ask> later;
   if (!entry->withdrawn) {
     if (entry->request.may_wait) {
       lock.queue.push_front(entry);
+      later = std::exchange(entry->later, {});
     } else {
       AcquisitionState busy = state_of(AcquisitionStatus::kBusy);
       busy.next_expiry = taken.free_in;
@@ -317,6 +320,9 @@ void LocalLocks::on_busy(const std::string& key, Lock& lock, const Taken& taken)
   answer_waiting(lock);
   if (lock.queue.empty()) return forget(key);
   watch(key, lock, true);
+  if (later.empty()) return;
+  entry->asks = std::move(later);
+  advance(key);
 }
 
 void LocalLocks::watch(const std::string& key, Lock& lock, bool waits) {
@@ -382,6 +388,7 @@ void LocalLocks::answer_waiting(Lock& lock) {
 
 void LocalLocks::answer(Entry& entry, const Result<AcquisitionState>& result) {
   for (const Ask& ask : std::exchange(entry.asks, {})) ask(result);
+  for (const Ask& ask : std::exchange(entry.later, {})) ask(result);
 }
 
 void LocalLocks::answer_ends(Lock& lock, const Result<EndStatus>& result) {

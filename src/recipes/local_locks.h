@@ -75,6 +75,7 @@ class LocalLocks : public std::enable_shared_from_this<LocalLocks> {
     bool queued = false;     // It has been told that it waits.
     bool withdrawn = false;  // While the server was asked for it.
     std::vector<Ask> asks{};
+    std::vector<Ask> later{};  // Came while the server was asked: its answer may be older.
   };
   using EntryPtr = std::shared_ptr<Entry>;
   struct Lock {

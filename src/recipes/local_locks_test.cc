@@ -294,5 +294,20 @@ TEST_F(LocalLocksTest, AWaiterThatLeavesEndsTheWatch) {
   EXPECT_TRUE(server_.takes.empty());
 }
 
+TEST_F(LocalLocksTest, WhoeverAsksWhileTheServerIsAskedGetsALaterAnswer) {
+  const auto waits = acquire(1);
+  take_says(Taken{});
+  await_try();
+  std::optional<AcquisitionStatus> told;
+  locks_->renew({{.name = "a", .id = {1, 1}, .seq = 1, .ttl = 15s, .waiter_ttl = 15s}},
+                base::BootClock::now() + 5s,
+                [&](const Result<LocalLocks::States>& states) { told = states->at(0)->status; });
+  take_says(Taken{});
+  EXPECT_FALSE(told) << "this answer may be older than the question";
+  ASSERT_EQ(server_.takes.size(), 1U);
+  take_says(yes());
+  EXPECT_EQ(told, AcquisitionStatus::kHeld);
+}
+
 }  // namespace
 }  // namespace holdfast::recipes
