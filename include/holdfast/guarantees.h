@@ -43,10 +43,13 @@ struct Guarantees {
   bool watch_every_change = false;  // false: a watch samples, and may miss short holds.
   bool values = false;
   bool multi = false;  // Several locks in one step: all of them if all are free, else none.
-  // true: leases live by their client's session and end with it. A lease shorter than min_ttl, the
-  // session's length, is refused. Client::adopt(), a Once, and a JobLock with at_least_for are
-  // refused with kUnsupported.
+  // true: leases live by their client's session and end with it, except those that are to outlive
+  // their client (AcquireOptions::outlives_client). A lease shorter than min_ttl, the session's
+  // length, is refused.
   bool bound_to_client = false;
+  // true: no lease can outlive its client. Client::adopt(), a Once, and a JobLock with
+  // at_least_for are refused with kUnsupported.
+  bool ends_with_client = false;
   bool survives_restart = false;
   bool survives_failover = false;  // A fail-over of the store's servers forgets no grant.
   std::chrono::milliseconds min_ttl{};

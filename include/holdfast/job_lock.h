@@ -18,7 +18,7 @@
 //
 // Thread-safety: as Mutex's; JobLease as Lease. Ownership: shares the client's core.
 // Errors: as Mutex's; kInvalidArgument: at_least_for is at most 24 h, and at most at_most_for;
-// kUnsupported: an at_least_for where leases end with their client (Guarantees::bound_to_client).
+// kUnsupported: an at_least_for where leases end with their client (Guarantees::ends_with_client).
 #pragma once
 
 #include <chrono>

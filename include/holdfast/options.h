@@ -38,7 +38,8 @@ struct AcquireOptions {
   // The longest time that the lock may be held. After it lost() fires, renewal stops and the lease
   // runs out. Zero: no limit.
   std::chrono::milliseconds max_hold{0};
-  // false: the lease is not renewed in the background.
+  // false: the lease is not renewed in the background. It lasts for its ttl, as with
+  // `outlives_client` where the store can give that.
   bool auto_renew = true;
   // A grant is reported only while at least this much of the lease is left; otherwise the lease is
   // renewed first. Zero: one heartbeat.
@@ -54,6 +55,11 @@ struct AcquireOptions {
   // message names the circle. This works where the store lists its queues. One client looks at up
   // to 10,000 locks of its namespace.
   std::optional<Owner> owner{};
+  // The lease goes on without this client, until its end: after close() or a crash, too. That makes
+  // a difference where leases live by their client's session (Guarantees::bound_to_client): there
+  // it gets one of its own, for two requests more, and is renewed one by one. kUnsupported:
+  // no lease of this store can (Guarantees::ends_with_client).
+  bool outlives_client = false;
 };
 
 // The lease and the wait of the locks whose names begin so, where a request does not say: with the

@@ -35,6 +35,7 @@ AcquisitionFsm::AcquisitionFsm(const StoreTraits& traits, port::AcquireRequest r
   entry_.key = key_for(request_.id, request_.mode, base);
   details_.owner = request_.owner;
   details_.attempt = !request_.may_wait && traits.rewrites;
+  if (request_.outlives_client && traits.keeps) keeping_ = std::make_unique<Keeping>();
 }
 
 AcquisitionFsm AcquisitionFsm::shrink(const StoreTraits& traits,
@@ -76,6 +77,7 @@ void AcquisitionFsm::on(SessionOpened& event) {
   epoch_ = context_->session.epoch;
   details_.lease = context_->session.length;
   details_.session = *std::move(event.tag);
+  if (keeping_ && keeping_->adopts) return find_kept();
   ask(State::kCreating, request_.deadline, Create{});
 }
 
@@ -106,6 +108,15 @@ void AcquisitionFsm::on(const Notified&) {
 // If its contender was not seen yet, the store's answer to the request decides. An unwanted
 // acquisition ends now.
 void AcquisitionFsm::on(const SessionEnded&) {
+  if (perhaps_kept() && state_ >= State::kListing) {
+    if (kept() && held()) return;
+    if (leaving()) return;
+    if (held()) return leave_in_doubt();
+    if (keeping_->adopts) return fail_adoption(Error(Errc::kLost, "the session has ended"));
+    answer(gone());
+    set_verdict(gone());
+    return remove();
+  }
   if (unwanted_ || state_ >= State::kListing) end(EndStatus::kGone);
 }
 
@@ -129,6 +140,7 @@ void AcquisitionFsm::on_state_alarm() {
       if (unwanted_) return leave_unheard(unheard());
       return on(Begin{});
     case State::kSearchPause: return search();
+    case State::kWaiting:  // The time of a kept blocker is over.
     case State::kStandingBy: return on(Woken{});  // In case the watch was missed.
     case State::kLookPause: return look();
     case State::kRemovePause: return remove();
@@ -139,6 +151,7 @@ void AcquisitionFsm::on_state_alarm() {
 void AcquisitionFsm::on(Replied& event) {
   switch (event.slot) {
     case Slot::kMain: break;
+    case Slot::kKeep: return on_kept(std::get<Result<std::optional<Read>>>(event.reply));
     case Slot::kShow: return on_shown(std::get<Result<std::optional<Read>>>(event.reply));
     case Slot::kRewrite: return on_weakened(std::get<Result<std::optional<Read>>>(event.reply));
     case Slot::kCheck:
@@ -151,6 +164,7 @@ void AcquisitionFsm::on(Replied& event) {
     case State::kCreating:
       return on_created(std::get<Result<Entered>>(event.reply), event.record_known);
     case State::kSearching: return on_searched(std::get<Result<Listing>>(event.reply));
+    case State::kFinding: return on_found(std::get<Result<Listing>>(event.reply));
     case State::kRemoving: return on_removed(std::get<Result<bool>>(event.reply));
     default: return on_decision_reply(event);
   }
@@ -264,7 +278,8 @@ void AcquisitionFsm::leave(Result<AcquisitionState> verdict) {
 void AcquisitionFsm::remove() {
   const BootInstant deadline = ends_asked_ ? std::max(request_.deadline, context_->now) : soon();
   // Waiters behind a holder that waited itself watch its entry.
-  ask(State::kRemoving, deadline, Remove{.handoff = was_held_ && queued_ && held_alone()});
+  ask(State::kRemoving, deadline,
+      Remove{.handoff = was_held_ && queued_ && held_alone() && !perhaps_kept()});
 }
 
 void AcquisitionFsm::on_removed(const Result<bool>& removed) {
@@ -273,8 +288,11 @@ void AcquisitionFsm::on_removed(const Result<bool>& removed) {
     const auto how = was_held_ ? EndStatus::kReleased : EndStatus::kCancelled;
     return end(by_us ? how : EndStatus::kGone);
   }
-  const Error& error = removed.error();
-  if (error.code() == Errc::kLost) return end(EndStatus::kGone);
+  Error error = removed.error();
+  if (error.code() == Errc::kLost) {
+    if (!perhaps_kept()) return end(EndStatus::kGone);
+    error = Error(Errc::kUnavailable, error.message());  // The next session can remove it.
+  }
   removal_unanswered_ = removal_unanswered_ || error.code() == Errc::kOutcomeUnknown;
   const bool passing = detail::is_transient(error.code());
   const BootInstant again = context_->now + (passing ? kPause : kLongPause);
@@ -291,6 +309,9 @@ void AcquisitionFsm::end(const Result<EndStatus>& how) {
   act(Forget{});
   act(AnswerEnds{how});
   if (rewriting_) act(AnswerDowngrades{gone()});
+  if (keeping_ && keeping_->letting_go) {
+    act(AnswerKeeps{port::to_done({.outcome = machine::Outcome::kNotHeld}, request_.name)});
+  }
   answer(verdict_ ? *verdict_ : gone());
 }
 
@@ -324,6 +345,7 @@ AcquisitionState AcquisitionFsm::status(const Context& context) const {
   }
   state.status = AcquisitionStatus::kHeld;
   state.token = token_;
+  if (perhaps_kept()) return kept_state(state);
   const SessionView& session = context.session;
   if (session.epoch != epoch_) return state;
   // The lease counts from the arrival of the newest request, which its owner sent earlier. The
@@ -410,6 +432,8 @@ void AcquisitionFsm::watch_lease() {
 void AcquisitionFsm::on_lease_alarm() {
   if (leaving()) return;
   if (lease_end() > context_->now) return watch_lease();
+  // At the store it ends by itself; or it does not, because another client has taken it over.
+  if (held() && kept()) return end(EndStatus::kGone);
   if (!held() && !request_.may_wait) {
     return leave(Error(Errc::kTimedOut, "it was not known in time whether somebody holds it"));
   }

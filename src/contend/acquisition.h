@@ -17,6 +17,7 @@
 //                                                 reply lost              kSearchPause
 //    kCreatePause       (pause)                   time                    kAwaitingSession
 //    kSearchPause       (pause)                   time                    kSearching
+//    kFinding           list with all details     the kept contender      kKeeping (adoption)
 //   Deciding: the contender stands in the queue
 //    kListing           list, perhaps watched     listed                  decided
 //    kListingInFull     list with all details     listed                  decided (permits, try)
@@ -26,6 +27,8 @@
 //                                                                         decided
 //    kReadingBlocker    the entry before; watch   still there             kWaiting
 //                                                 gone, or weakened       kListing
+//    kDropping          remove a blocker whose    removed, or not         kListing
+//                       kept lease is over
 //    kSettling          write the record          written                 as admitted: kMarking ...
 //                                                 changed meanwhile       kListing
 //    kPassingGate       another library's gate    passed                  kHeld
@@ -34,10 +37,13 @@
 //    kMarking           write the own details     written                 kHeld, kListingOthers
 //    kListingOthers     list with all details     listed                  kHeld, kOutdatingOthers
 //    kOutdatingOthers   write the record          written                 kHeld
+//    kKeeping           a lease of its own        written                 kHeld
+//                                                 changed meanwhile       kLearningNumber
 //    kListingShrink     list with all details     listed                  kShrinking
 //    kShrinking         remove it, with a new N   written                 kEnded
 //    any of these                                 no answer               kLookPause
 //   Waiting
+//    kWaiting           (time of a kept blocker)  time                    kListing
 //    kStandingBy        (watch, poll)             woken, time             kListing (try)
 //    kWaiting           (watch)                   woken                   kListing
 //                                                 handed off              kHeld
@@ -57,9 +63,14 @@
 //                                          is seen, kEnded once it surely is not there
 //   contender seen,     the session has ended, or the contender was taken   kEnded
 //   or unwanted
+//   perhaps kept        the session has ended                               kRemoving
 //
-// While it holds, three requests run independently of the state: it shows others that a try holds
-// (kShow), checks that its contender is still there (kCheck), and weakens it in place (kRewrite).
+// One that is to outlive its client (AcquireRequest::outlives_client) is kept from the grant on
+// (acquisition_keep.cc). Then its session may end, and its own lease ends it at the store.
+//
+// While it holds, four requests run independently of the state: it shows others that a try holds
+// (kShow), checks that its contender is still there (kCheck), weakens it in place (kRewrite), and
+// renews its own lease (kKeep).
 //
 // Guarantee: kHeld only after the store has confirmed what admits it. A contender that may be in
 // the store is not forgotten before its removal is confirmed or its session has ended.
@@ -93,18 +104,21 @@ enum class State : std::uint8_t {
   kSearching,
   kCreatePause,
   kSearchPause,
+  kFinding,
   kListing,
   kListingInFull,
   kReadingRecord,
   kReadingHead,
   kReadingFate,
   kReadingBlocker,
+  kDropping,
   kSettling,
   kPassingGate,
   kLearningNumber,
   kMarking,
   kListingOthers,
   kOutdatingOthers,
+  kKeeping,
   kListingShrink,
   kShrinking,
   kStandingBy,
@@ -144,6 +158,13 @@ struct Leave {};  // The acquisition that it upgrades has left.
 struct Weaken {   // Downgrade of an exclusive holder.
   base::BootInstant deadline{};
 };
+// Its holder lets it go: from now on it is kept for that time, with that value.
+struct LetGo {
+  std::uint64_t seq = 0;
+  machine::Duration ttl{};
+  std::optional<std::string> value{};
+  base::BootInstant deadline{};
+};
 // The watched entry or folder may have changed.
 struct Woken {};
 // The entry `by` was given back by a holder with this token, and watched.
@@ -156,8 +177,8 @@ struct SessionEnded {};
 struct TimeIsUp {};  // next_due() has come.
 
 // Requests that may be under way at the same time. Each slot numbers its own.
-enum class Slot : std::uint8_t { kMain, kShow, kCheck, kRewrite };
-inline constexpr std::size_t kSlots = 4;
+enum class Slot : std::uint8_t { kMain, kShow, kCheck, kRewrite, kKeep };
+inline constexpr std::size_t kSlots = 5;
 
 using Reply = std::variant<Result<Entered>, Result<Listing>,
                            Result<std::pair<Record, std::uint64_t>>, Result<std::optional<Read>>,
@@ -169,7 +190,7 @@ struct Replied {
   bool record_known = false;
 };
 
-using Event = std::variant<Begin, SessionOpened, Asked, End, Leave, Weaken, Woken, HandedOff,
+using Event = std::variant<Begin, SessionOpened, Asked, End, Leave, Weaken, LetGo, Woken, HandedOff,
                            Notified, SessionEnded, TimeIsUp, Replied>;
 
 // --- Actions. They are moved more often than made, so large and rare parts are behind pointers.
@@ -200,6 +221,13 @@ struct WriteDetails {
 struct Apply {
   std::unique_ptr<Change> change;
 };
+struct KeepEntry {
+  std::unique_ptr<Details> details;
+  std::unique_ptr<std::string> value;  // nullptr: it stays as it is.
+};
+struct DropEntry {
+  std::unique_ptr<QueueEntry> entry;
+};
 struct PassGate {
   std::unique_ptr<Details> details;
 };
@@ -207,7 +235,8 @@ struct Remove {
   bool handoff = false;
 };
 using Request = std::variant<AwaitSession, Create, ListQueue, ListInFull, ReadRecord, ReadEntry,
-                             WriteDetails, Apply, PassGate, Remove>;
+                             WriteDetails, Apply, KeepEntry, DropEntry, PassGate,
+                             Remove>;
 struct Ask {
   Slot slot{};
   std::uint32_t number = 0;  // A reply counts while it is the newest of its slot (wants()).
@@ -225,6 +254,9 @@ struct AnswerEnds {
 struct AnswerDowngrades {
   Result<port::AcquisitionState> result;
 };
+struct AnswerKeeps {
+  Result<bool> result;
+};
 struct Tell {
   port::Push push;
 };
@@ -241,8 +273,8 @@ struct NotifySessions {
   std::vector<std::string> tags;
 };
 struct Forget {};  // It has ended; answers follow.
-using Action = std::variant<Ask, Answer, AnswerEnds, AnswerDowngrades, Tell, NoteBroken,
-                            NoteUnheard, NoteKeptOut, NotifySessions, Forget>;
+using Action = std::variant<Ask, Answer, AnswerEnds, AnswerDowngrades, AnswerKeeps, Tell,
+                            NoteBroken, NoteUnheard, NoteKeptOut, NotifySessions, Forget>;
 using Actions = std::vector<Action>;
 
 // Properties of a store that never change while it is open.
@@ -250,6 +282,7 @@ struct StoreTraits {
   std::string store;  // Its name, for errors.
   bool rewrites = true;
   bool gated = false;
+  bool keeps = false;
 };
 
 class AcquisitionFsm {
@@ -263,6 +296,9 @@ class AcquisitionFsm {
   // An acquisition without an owner: shrinks N of a permits lock by `by` in queue order.
   static AcquisitionFsm shrink(const StoreTraits& traits, const port::AcquisitionRequest& request,
                                std::uint32_t by, std::uint32_t from, BootInstant now);
+  // Takes over a kept contender, of this client or of another one.
+  static AcquisitionFsm adopt(const StoreTraits& traits, const port::RenewItem& item,
+                              BootInstant came, BootInstant deadline);
 
   // Appends the actions in their order. A step may run while actions of an earlier one are still
   // pending; these are carried out first.
@@ -289,6 +325,9 @@ class AcquisitionFsm {
   bool waits() const;  // It waits, and its owner was told so.
   bool may_be_watching() const;
   bool system() const { return entry_.key.shape == Shape::kShrink; }
+  // Perhaps it is not its session's any more.
+  bool perhaps_kept() const { return keeping_ && keeping_->perhaps; }
+  bool kept() const { return keeping_ && keeping_->until != BootInstant{}; }
 
  private:
   // Times at which something is due, each at most once.
@@ -307,6 +346,7 @@ class AcquisitionFsm {
     std::uint64_t record_rev = 0;     // The record's revision when the queue admitted it.
     std::vector<std::string> others;  // kShrinking: sessions to be notified.
     // Kept longer than a decision.
+    BootInstant blocker_ends = BootInstant::max();  // If the store does not end a kept one.
     std::optional<QueueEntry> blocker;  // kWaiting: nothing, if it watches the folder or a gate.
     std::optional<QueueEntry> head;     // The head of the queue, read once.
   };
@@ -317,6 +357,7 @@ class AcquisitionFsm {
   void on(const End& event);
   void on(const Leave&);
   void on(const Weaken& event);
+  void on(LetGo& event);
   void on(const Woken&);
   void on(const HandedOff& event);
   void on(const Notified&);
@@ -352,6 +393,8 @@ class AcquisitionFsm {
   void note_kept_out(const Listing& listing);
   void wait_for(const QueueEntry& blocker);
   void on_blocker(const Result<std::optional<Read>>& read);
+  void drop(const QueueEntry& entry, const Read& read);
+  void enter_waiting();
   void poll(BootInstant deadline);
   void on_polled(const Result<std::optional<Read>>& read);
   void stand_waiting();
@@ -387,6 +430,23 @@ class AcquisitionFsm {
   void answer_when_confirmed();
   BootInstant told_until() const;
 
+  // --- acquisition_keep.cc: holding without the session.
+  void find_kept();
+  void on_found(const Result<Listing>& listing);
+  void fail_adoption(const Error& error);
+  void keep_at_grant();
+  void on_kept_at_grant(const Result<std::optional<Read>>& kept);
+  KeepEntry next_keep();
+  void note_kept(const Read& read);
+  bool overtaken(const Details& details);
+  void keep_beside(BootInstant deadline);
+  void on_kept(const Result<std::optional<Read>>& reply);
+  void on_reread(const Result<std::optional<Read>>& read);
+  void fail_keeping(const Error& error);
+  void lose_kept();
+  void leave_in_doubt();
+  port::AcquisitionState kept_state(port::AcquisitionState state) const;
+
   // --- Actions, and time.
   BootInstant soon() const;
   void set(Alarm alarm, BootInstant when) { due_.at(alarm) = when; }
@@ -419,6 +479,25 @@ class AcquisitionFsm {
   std::uint32_t ahead_ = 0;
   std::optional<BootInstant> gate_opens_at_{};
 
+  // For an acquisition that outlives its client, or is let go.
+  struct Keeping {
+    BootInstant from{};     // The request for the present lease...
+    BootInstant until{};    // ...and the end that is counted on. Not set: it is not kept yet.
+    bool perhaps = false;   // A request to keep it was made.
+    bool adopts = false;    // It was found, not created.
+    bool busy = false;      // Beside kHeld: a request is under way...
+    bool reading = false;   // ...which reads what the contender is now.
+    int attempts = 0;       // Since the last answer.
+    BootInstant deadline{};
+    BootInstant sent{};
+    std::uint64_t seq = 0;  // The request under way writes these.
+    machine::Duration ttl{};
+    machine::Duration theirs{};  // The lease that was found, perhaps another client's.
+    bool weakens = false;
+    bool lets_go = false;
+    std::unique_ptr<LetGo> letting_go;
+  };
+
   // The newest request of its owner, and when it reached us.
   std::uint64_t seq_ = 0;
   BootInstant seq_at_{};
@@ -444,6 +523,7 @@ class AcquisitionFsm {
   std::unique_ptr<View> view_;  // From its creation until it holds or leaves.
   // Most acquisitions never need these.
   std::unique_ptr<Details> writing_;      // kMarking, kPassingGate, kRewrite: what is written.
+  std::unique_ptr<Keeping> keeping_;
   std::unique_ptr<const Error> unheard_;  // kCreatePause: why it is surely not there.
   std::unique_ptr<const Result<port::AcquisitionState>> verdict_;  // To callers at its end.
 

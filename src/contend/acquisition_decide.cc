@@ -75,11 +75,13 @@ void AcquisitionFsm::on_decision_reply(Replied& event) {
       return decide_by();
     case State::kReadingFate: return on_fate(*read);
     case State::kReadingBlocker: return on_blocker(*read);
+    case State::kDropping: return list(/*watching=*/false);
     case State::kSettling: return on_settled(*applied);
     case State::kPassingGate: return on_gate(std::get<Result<Gate>>(event.reply));
     case State::kLearningNumber: return on_number(*read);
     case State::kMarking: return on_marked(*read);
     case State::kListingOthers: return on_others_listed(std::get<Result<Listing>>(event.reply));
+    case State::kKeeping: return on_kept_at_grant(*read);
     case State::kOutdatingOthers: return **applied ? grant() : list(/*watching=*/false);
     case State::kListingShrink: return on_shrink_listed(std::get<Result<Listing>>(event.reply));
     case State::kShrinking: return on_shrunk(*applied);
@@ -100,6 +102,7 @@ void AcquisitionFsm::list(bool watching) {
   if (!view_) view_ = std::make_unique<View>();
   view_->watching = watching;
   view_->blocker.reset();
+  view_->blocker_ends = BootInstant::max();
   look_again_ = false;
   asks_seen_ = asks_;
   ask(State::kListing, soon(), ListQueue{.watch = watching ? Watch::kWake : Watch::kNone});
@@ -200,6 +203,8 @@ void AcquisitionFsm::on_blocker(const Result<std::optional<Read>>& read) {
     return list(/*watching=*/false);
   }
   const Details& details = (*read)->details;
+  if (details.over()) return drop(*view_->blocker, **read);
+  if (details.left) view_->blocker_ends = context_->now + *details.left;
   Listing seen;
   seen.queue.push_back(*view_->blocker);
   seen.queue.back().details = details;
@@ -240,19 +245,33 @@ void AcquisitionFsm::poll(BootInstant deadline) {
 }
 
 void AcquisitionFsm::on_polled(const Result<std::optional<Read>>& read) {
-  enter(State::kWaiting);
+  enter_waiting();
   if (!read) {
     answer(read.error());
     return look_again_ ? look() : void();
   }
-  const bool same = *read && !(*read)->details.weakened && !(*read)->details.marked;
+  const bool same = *read && !(*read)->details.weakened && !(*read)->details.marked &&
+                    !(*read)->details.over();
   return same ? tell_waiting() : look();
 }
 
 void AcquisitionFsm::stand_waiting() {
   told_ = true;
-  enter(State::kWaiting);
+  enter_waiting();
   tell_waiting();
+}
+
+void AcquisitionFsm::enter_waiting() {
+  enter(State::kWaiting);
+  set(kStateAlarm, view_->blocker_ends);
+}
+
+// The next look shows whether it was renewed meanwhile.
+void AcquisitionFsm::drop(const QueueEntry& entry, const Read& read) {
+  auto place = std::make_unique<QueueEntry>(entry);
+  fill(*place, read);
+  view_->head.reset();
+  ask(State::kDropping, soon(), DropEntry{std::move(place)});
 }
 
 // Callers that asked after this request was sent may have newer information. Another look answers
@@ -268,6 +287,7 @@ void AcquisitionFsm::tell_waiting() {
 
 // A waiter keeps its place in the queue when an answer fails, and looks again.
 void AcquisitionFsm::look_failed(const Error& error) {
+  if (keeping_ && keeping_->adopts) return fail_adoption(error);
   if (error.code() == Errc::kLost) return enter(State::kSessionLost);
   if (!detail::is_transient(error.code()) || !request_.may_wait) return leave(error);
   told_ = true;
@@ -303,6 +323,7 @@ void AcquisitionFsm::on_fate(const Result<std::optional<Read>>& read) {
     return list(/*watching=*/false);
   }
   if (view_->in_doubt && (*read)->details.attempt) return stand_by();
+  if ((*read)->details.over()) return drop(view_->listing.queue[view_->at], **read);
   fill(view_->listing.queue[view_->at], **read);
   refuse_to_wait();
 }

@@ -59,7 +59,7 @@ void AcquisitionFsm::admit(std::uint64_t record_rev) {
   // Permits are granted in the order of creation, because they have no upgrades. A waiter behind
   // one watches for its mark.
   const bool permits = entry_.key.shape == Shape::kPermits;
-  const bool to_be_shown = permits && queued_ && !details_.marked;
+  const bool to_be_shown = permits && queued_ && !details_.marked && !perhaps_kept();
   const auto token =
       token_at_grant(details_, entry_.created, entry_.modified, permits ? 0 : record_rev);
   if (!token || to_be_shown) return mark(token);
@@ -71,6 +71,9 @@ void AcquisitionFsm::on_number(const Result<std::optional<Read>>& read) {
   if (!*read) return taken_away();
   entry_.created = (*read)->created;
   entry_.modified = (*read)->modified;
+  details_.kept = (*read)->details.kept;
+  if (keeping_ && details_.kept) keeping_->theirs = details_.kept->ttl;
+  if (keeping_ && keeping_->adopts) return overtaken((*read)->details) ? void() : keep_at_grant();
   admit(view_->record_rev);
 }
 
@@ -160,6 +163,7 @@ void AcquisitionFsm::on_shrunk(const Result<std::optional<std::uint64_t>>& appli
 }
 
 void AcquisitionFsm::grant() {
+  if (keeping_ && !kept()) return keep_at_grant();
   enter(State::kHeld);
   marked_late_ = false;
   ahead_ = 0;
@@ -174,7 +178,7 @@ void AcquisitionFsm::grant() {
 
 // A try that holds removes its mark, so that others see a holder.
 void AcquisitionFsm::show() {
-  if (!held() || !details_.attempt) return;
+  if (!held() || !details_.attempt || perhaps_kept()) return;
   if (rewriting_) return set(kShowAlarm, context_->now + kPause);  // It removes the mark, too.
   Details details = details_;
   details.attempt = false;
@@ -225,6 +229,10 @@ void AcquisitionFsm::on_reason(const Result<std::pair<Record, std::uint64_t>>& r
 void AcquisitionFsm::on(const Weaken& event) {
   if (!held()) return act(AnswerDowngrades{gone()});
   if (rewriting_) return;
+  if (perhaps_kept()) {
+    rewriting_ = perhaps_weakened_ = true;
+    return keep_beside(event.deadline);
+  }
   Details& writing = begin_writing();
   writing.weakened = true;
   writing.token = token_.counter;
@@ -255,6 +263,15 @@ std::optional<Result<AcquisitionState>> AcquisitionFsm::renew(const port::RenewI
   if (newer &&
       (item.ttl <= machine::Duration::zero() || item.waiter_ttl <= machine::Duration::zero())) {
     return port::to_ticket_state({.outcome = machine::Outcome::kInvalid}, item.name, {});
+  }
+  if (held() && perhaps_kept()) {
+    if (!newer) return Result<AcquisitionState>(status(context));
+    ++asks_;
+    seq_ = item.seq;
+    seq_at_ = came;
+    request_.ttl = item.ttl;
+    keep_beside(deadline);
+    return std::nullopt;
   }
   // The answer would bring nothing new, and the session is confirmed again soon.
   const bool stale = newer && context.session.deadline <= told_until_;

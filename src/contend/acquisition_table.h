@@ -17,6 +17,7 @@ enum class EventKind : std::uint8_t {
   kEnd,
   kLeave,
   kWeaken,
+  kLetGo,
   kWoken,
   kHandedOff,
   kNotified,
@@ -75,7 +76,7 @@ using enum State;
 using enum EventKind;
 
 // Admitted: it holds, or must first find out its token.
-inline constexpr StateSet kAdmitted = {kHeld, kPassingGate, kMarking, kListingShrink};
+inline constexpr StateSet kAdmitted = {kHeld, kPassingGate, kMarking, kListingShrink, kKeeping};
 // Possible ends of the first decision, and of later ones.
 inline constexpr StateSet kFirstDecided =
     kAdmitted | StateSet{kListing,     kListingInFull, kReadingRecord,
@@ -89,7 +90,7 @@ inline constexpr StateSet kParked = {kWaiting, kLookPause, kSessionLost};
 
 inline constexpr Transition kAll[] = {
     // Entering.
-    {{kAwaitingSession}, {kSessionOpened}, {kCreating, kCreatePause, kEnded}},
+    {{kAwaitingSession}, {kSessionOpened}, {kCreating, kFinding, kCreatePause, kEnded}},
     {{kAwaitingSession}, {kTimeIsUp}, {kEnded}},
     {{kCreating}, {kAnswered}, kFirstDecided},
     {{kCreating}, {kFailed}, {kSearching, kCreatePause, kEnded}},
@@ -97,30 +98,39 @@ inline constexpr Transition kAll[] = {
     {{kSearching}, {kFailed}, {kSearchPause, kEnded}},
     {{kSearchPause}, {kTimeIsUp}, {kSearching}},
     {{kCreatePause}, {kTimeIsUp}, {kAwaitingSession, kEnded}},
+    {{kFinding}, {kAnswered}, {kKeeping, kEnded}},
+    {{kFinding}, {kFailed}, {kEnded}},
     // Deciding.
     {{kListing, kListingInFull, kReadingRecord, kReadingHead}, {kAnswered}, kDecided},
-    {{kReadingFate}, {kAnswered}, {kListing, kListingInFull, kStandingBy, kRemoving}},
-    {{kReadingBlocker}, {kAnswered}, {kListing, kWaiting, kPolling}},
-    {{kSettling}, {kAnswered}, {kPassingGate, kLearningNumber, kMarking, kListingOthers, kListing}},
+    {{kReadingFate}, {kAnswered}, {kListing, kListingInFull, kDropping, kStandingBy, kRemoving}},
+    {{kReadingBlocker}, {kAnswered}, {kListing, kDropping, kWaiting, kPolling}},
+    {{kDropping}, {kAnswered}, {kListing}},
+    {{kSettling},
+     {kAnswered},
+     {kPassingGate, kLearningNumber, kMarking, kListingOthers, kListing}},
     {{kPassingGate}, {kAnswered}, {kHeld, kWaiting, kListing, kRemoving}},
-    {{kLearningNumber}, {kAnswered}, {kHeld, kMarking, kEnded}},
-    {{kMarking}, {kAnswered}, {kHeld, kListingOthers, kEnded}},
-    {{kListingOthers}, {kAnswered}, {kHeld, kOutdatingOthers}},
-    {{kOutdatingOthers}, {kAnswered}, {kHeld, kListing}},
+    {{kLearningNumber}, {kAnswered}, {kHeld, kMarking, kKeeping, kListingOthers, kEnded}},
+    {{kMarking}, {kAnswered}, {kHeld, kKeeping, kListingOthers, kEnded}},
+    {{kListingOthers}, {kAnswered}, {kHeld, kKeeping, kOutdatingOthers}},
+    {{kOutdatingOthers}, {kAnswered}, {kHeld, kKeeping, kListing}},
+    {{kKeeping}, {kAnswered}, {kHeld, kLearningNumber, kLookPause, kRemoving, kEnded}},
+    {{kKeeping, kLearningNumber}, {kFailed}, {kEnded}},  // An adoption.
     {{kListingShrink}, {kAnswered}, {kShrinking}},
     {{kShrinking}, {kAnswered}, {kListing, kEnded}},
     {kDeciding, {kFailed}, kLookFailed},
     // Waiting.
     {kParked | StateSet{kStandingBy}, {kWoken, kHandedOff}, {kListing}},
-    {{kStandingBy, kLookPause}, {kTimeIsUp}, {kListing}},
+    {{kStandingBy, kLookPause, kWaiting}, {kTimeIsUp}, {kListing}},
     {kParked, {kNotified}, {kListing}},
     {kParked, {kRenewal}, {kPolling, kListing}},
-    {{kWaiting}, {kHandedOff}, {kHeld, kPassingGate}},
+    {{kWaiting}, {kHandedOff}, {kHeld, kPassingGate, kKeeping}},
     {{kPolling}, {kAnswered, kFailed}, {kWaiting, kListing}},
     // Holding: its contender was found gone.
     {{kHeld}, {kBeside}, {kEnded}},
+    {{kHeld}, {kTimeIsUp}, {kEnded}},  // A kept lease was not renewed in time.
     // Leaving.
-    {StateSet::range(kListing, kHeld), {kEnd, kLeave, kTimeIsUp}, {kRemoving}},
+    // (When the session ends: if it is perhaps kept.)
+    {StateSet::range(kListing, kHeld), {kEnd, kLeave, kTimeIsUp, kSessionEnded}, {kRemoving}},
     {{kRemoving}, {kAnswered}, {kEnded}},
     {{kRemoving}, {kFailed}, {kRemovePause, kEnded}},
     {{kRemovePause}, {kTimeIsUp, kEnd}, {kRemoving}},

@@ -15,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/contend/acquisition_by_hand.h"
 #include "src/contend/acquisition_table.h"
 
 namespace holdfast::contend {
@@ -23,8 +24,6 @@ namespace {
 using namespace std::chrono_literals;
 using machine::Mode;
 using port::AcquisitionState;
-
-constexpr auto kTtl = 6s;
 
 using Step = std::tuple<State, EventKind, State>;
 
@@ -49,7 +48,8 @@ class Walk {
     check(answered_ == asked_, "asked " + std::to_string(asked_) + " times, answered " +
                                    std::to_string(answered_) + " times");
     check(!ends_open_, "the caller that released it was not told");
-    check(!perhaps_there_, "its contender was left behind in the store");
+    check(!keeps_open_, "the caller that let it go was not told");
+    check(!perhaps_there_ || left_to_store_, "its contender was left behind in the store");
     return wrong_;
   }
 
@@ -61,13 +61,20 @@ class Walk {
   }
 
   AcquisitionFsm make() {
-    traits_ = {"store", percent(80), percent(15)};
+    traits_ = {"store", percent(80), percent(15), percent(60)};
+    traits_.keeps = traits_.keeps && !traits_.gated;  // No recipe keeps.
     if (percent(10)) {
       return AcquisitionFsm::shrink(traits_, {"lock", {1, 1}, at(2s), 1}, 1, 3, now_);
+    }
+    if (traits_.keeps && percent(25)) {
+      adopts_ = true;
+      return AcquisitionFsm::adopt(traits_, {"lock", {1, 1}, ++seq_, kTtl, kTtl, {}, true}, now_,
+                                   at(2s));
     }
     port::AcquireRequest request;
     request.name = "lock";
     request.id = {1, 1};
+    request.outlives_client = percent(40);
     request.may_wait = percent(60);
     request.ttl = request.waiter_ttl = kTtl;
     request.max_waiters = percent(20) ? 1 : 0;
@@ -102,6 +109,8 @@ class Walk {
     check(allowed(before, kind, after), "a transition that the table does not have");
     if (before != after) seen_.insert({before, kind, after});
     const bool held = after == State::kHeld && before != after;
+    const bool over = before == State::kHeld && kind == EventKind::kTimeIsUp;
+    if (over && acquisition_.kept() && acquisition_.ended()) left_to_store_ = true;
     check(!held || acquisition_.token() != machine::Token{}, "it holds without a token");
     for (Action& action : actions) {
       if (auto* ask = std::get_if<Ask>(&action)) {
@@ -112,6 +121,9 @@ class Walk {
         answered_ += answer->count;
       } else if (std::holds_alternative<AnswerEnds>(action)) {
         ends_open_ = false;
+      } else if (const auto* kept = std::get_if<AnswerKeeps>(&action)) {
+        keeps_open_ = false;
+        left_to_store_ = kept->result || kept->result.error().code() == Errc::kOutcomeUnknown;
       }
     }
     std::erase_if(asks_, [this](const auto& ask) {
@@ -126,8 +138,10 @@ class Walk {
   }
 
   void end_session() {
-    perhaps_there_ = false;  // Its contender goes with the session.
+    if (!acquisition_.perhaps_kept()) perhaps_there_ = false;  // It goes with the session.
+    const bool in_doubt = acquisition_.held() && acquisition_.perhaps_kept();
     step(SessionEnded{});
+    if (in_doubt && acquisition_.ended()) left_to_store_ = true;
     ++epoch_;
   }
 
@@ -135,6 +149,8 @@ class Walk {
     const bool entering = acquisition_.state() < State::kListing && acquisition_.epoch() != 0;
     if (entering && percent(3)) end();
     if (entering && acquisition_.leaving() && percent(10)) return end_session();
+    const bool in_doubt = acquisition_.perhaps_kept() && !acquisition_.held();
+    if (in_doubt && acquisition_.epoch() != 0 && percent(10)) return end_session();
     now_ += std::chrono::milliseconds(below(60));
     if (acquisition_.next_due() < now_ || (asks_.empty() && percent(50))) {
       if (acquisition_.next_due() < base::BootInstant::max()) {
@@ -143,7 +159,7 @@ class Walk {
       return step(TimeIsUp{});
     }
     if (!asks_.empty() && percent(70)) return reply();
-    switch (below(answers_well_ ? 40 : 12)) {
+    switch (below(answers_well_ ? 40 : 13)) {
       case 0: return ask_again();
       case 1: return renew();
       case 2: return renew();
@@ -162,6 +178,10 @@ class Walk {
       case 9:
         if (percent(30)) end();
         return;
+      case 10:
+        if (percent(60) || !traits_.keeps || !acquisition_.held() || keeps_open_) return;
+        keeps_open_ = true;
+        return step(LetGo{++seq_, 5s, "value", at(1s)});
       default: return;
     }
   }
@@ -227,8 +247,13 @@ class Walk {
   }
   Reply answer_to(const ListInFull&) {
     if (fails()) return Result<Listing>(error());
-    Listing full = listing(/*mine=*/true);
+    Listing full = listing(/*mine=*/!adopts_ || percent(80));
     full.record = record();
+    for (QueueEntry& each : full.queue) {
+      if (each.key.id != machine::AcquisitionId{1, 1}) continue;
+      each.details = kept_details();
+      each.created = kMine;
+    }
     return Result<Listing>(std::move(full));
   }
   Reply answer_to(const ReadRecord&) {
@@ -242,6 +267,24 @@ class Walk {
     const bool mine = request.entry->key == acquisition_.entry().key;
     return entry(mine);
   }
+  Details kept_details() {
+    Details details = this->details();
+    if (!percent(90)) return details;
+    const std::uint64_t seq = percent(10) ? seq_ + 1 : below(3);
+    details.token = 77;
+    details.kept = std::make_shared<Kept>(Kept{{1, 1}, seq, kTtl, "lease", kMine});
+    return details;
+  }
+  Reply answer_to(const DropEntry&) {
+    if (fails()) return Result<bool>(error());
+    return Result<bool>(percent(80));
+  }
+  Reply answer_to(const KeepEntry& request) {
+    using Found = std::optional<Read>;
+    if (fails() || (crowded_ && !answers_well_ && percent(20))) return Result<Found>(error());
+    if (percent(crowded_ ? 90 : 15)) return Result<Found>(Found());
+    return Result<Found>(Found(Read{*request.details, kMine, 90 + below(200)}));
+  }
   Reply answer_to(const WriteDetails&) { return entry(/*mine=*/true); }
   Reply entry(bool mine) {
     using Found = std::optional<Read>;
@@ -250,7 +293,9 @@ class Walk {
       if (mine) perhaps_there_ = false;
       return Result<Found>(Found());
     }
-    return Result<Found>(Found(Read{details(), mine ? kMine : 50, 90 + below(200)}));
+    const bool kept = mine && acquisition_.perhaps_kept();
+    return Result<Found>(Found(Read{kept ? kept_details() : details(), mine ? kMine : 50,
+                                    90 + below(200)}));
   }
   Reply answer_to(const Apply&) {
     using Applied = std::optional<std::uint64_t>;
@@ -267,7 +312,7 @@ class Walk {
   Reply answer_to(const Remove&) {
     if (fails()) {
       const Error why = error();
-      if (why.code() == Errc::kLost) perhaps_there_ = false;
+      if (why.code() == Errc::kLost && !acquisition_.perhaps_kept()) perhaps_there_ = false;
       return Result<bool>(why);
     }
     perhaps_there_ = false;
@@ -278,6 +323,7 @@ class Walk {
     Details details;
     details.attempt = percent(50);
     details.weakened = percent(20);
+    if (percent(15)) details.left = below(2) * 100ms;
     details.marked = percent(20);
     if (percent(5))
       details.unreadable = std::make_shared<Error>(Errc::kVersionMismatch, "of a later version");
@@ -324,12 +370,16 @@ class Walk {
   base::BootInstant now_{1h};
   StoreTraits traits_;
   std::uint64_t epoch_ = 0;
+  std::uint64_t seq_ = 0;
+  bool adopts_ = false;
+  bool crowded_ = percent(25);  // Others write the contender all the time.
   AcquisitionFsm acquisition_;
   std::map<Slot, Ask> asks_;
   QueueEntry blocker_;
   std::size_t asked_ = 1;
   std::size_t answered_ = 0;
-  std::uint64_t seq_ = 0;
+  bool keeps_open_ = false;
+  bool left_to_store_ = false;  // On purpose: it ends there by itself.
   bool ends_open_ = false;
   bool perhaps_there_ = false;
   bool answers_well_ = false;
@@ -374,87 +424,6 @@ TEST(AcquisitionTest, RandomWalksKeepToTheTableAndUseAllOfIt) {
 }
 
 // --- Single steps.
-
-// An acquisition that a test answers by hand.
-class ByHand {
- public:
-  explicit ByHand(const Mode& mode = Mode::exclusive(), bool may_wait = true)
-      : acquisition_(traits_, request(mode, may_wait), nullptr, now) {
-    step(Begin{});
-    step(SessionOpened{std::string("tag"), {}});
-    EXPECT_TRUE(asks<Create>());
-  }
-
-  void step(Event event) {
-    actions_.clear();
-    acquisition_.step(std::move(event), context(), actions_);
-  }
-  template <typename T>
-  void answer(T what, Slot slot = Slot::kMain) {
-    step(Replied{slot, Result<T>(std::move(what)), /*record_known=*/true});
-  }
-  // The queue when it came: those, and itself.
-  void created(std::vector<QueueEntry> others) {
-    others.push_back({acquisition_.entry().key, kMine});
-    Entered entered{kMine, {}};
-    entered.listing.queue = std::move(others);
-    answer(std::move(entered));
-  }
-  void still_there(const Details& details = {}) { answer(std::optional(Read{details, 50, 50})); }
-  void pass(std::chrono::nanoseconds time) {
-    now += time;
-    step(TimeIsUp{});
-  }
-
-  // The action of that kind, if the last step had one.
-  template <typename T>
-  const T* acted() const {
-    for (const Action& action : actions_) {
-      if (const T* found = std::get_if<T>(&action)) return found;
-    }
-    return nullptr;
-  }
-  template <typename T>
-  const T* asks() const {
-    const Ask* ask = acted<Ask>();
-    return ask != nullptr ? std::get_if<T>(&ask->request) : nullptr;
-  }
-  State state() const { return acquisition_.state(); }
-  std::optional<Result<AcquisitionState>> renew(std::uint64_t seq) {
-    actions_.clear();
-    return acquisition_.renew({"lock", {1, 1}, seq, kTtl, kTtl, {}}, now, now + 1s, context(),
-                              actions_);
-  }
-
-  static constexpr std::uint64_t kMine = 100;
-  base::BootInstant now{1h};
-  std::uint64_t epoch = 1;
-  base::BootInstant session_deadline = now + 3s;
-
- private:
-  static port::AcquireRequest request(const Mode& mode, bool may_wait) {
-    port::AcquireRequest request;
-    request.name = "lock";
-    request.id = {1, 1};
-    request.mode = mode;
-    request.may_wait = may_wait;
-    request.ttl = request.waiter_ttl = kTtl;
-    request.deadline = base::BootInstant(1h) + 2s;
-    return request;
-  }
-  Context context() const { return {now, {epoch, false, 3s, session_deadline, {}}}; }
-
-  StoreTraits traits_{"store", true, false};
-  Actions actions_;
-  AcquisitionFsm acquisition_;
-};
-
-QueueEntry other(Shape shape = Shape::kExclusive) {
-  QueueEntry entry;
-  entry.key = {{2, 1}, shape, 1, 1, {}};
-  entry.order = 50;
-  return entry;
-}
 
 TEST(AcquisitionTest, AHandoffGrantsOnlyTheWaiterItIsMeantFor) {
   const auto waiter = [](const Mode& mode) {

@@ -51,6 +51,8 @@ class Administration : public std::enable_shared_from_this<Administration> {
   void close() { closed_ = true; }
 
  private:
+  // Without the kept contenders whose time is over, which it removes.
+  Listing living(const std::string& lock, Listing listing, BootInstant deadline);
   void look_into(Locks locks, BootInstant deadline, std::function<void(ListingOfAll& all)> done);
   void list_next(const std::shared_ptr<ListingOfAll>& all);
   void tell_of(const Unknown& unknown);

@@ -41,7 +41,8 @@ machine::LockImage image_of(const std::string& name, const Listing& listing) {
       if (place.details->weakened) ticket.mode = machine::Mode::shared();
       const bool known = held[i] && !place.details->unreadable;
       if (known) ticket.token = token_of(*place.details, place.created, place.modified);
-      ticket.lease = place.details->lease;
+      ticket.lease = place.details->kept ? place.details->kept->ttl : place.details->lease;
+      if (place.details->left) ticket.lease = *place.details->left;
       ticket.owner = place.details->owner;
     }
     ticket.lease_end = machine::Instant(ticket.lease);
@@ -94,12 +95,22 @@ bool is_damaged(const Error& error) {
 
 }  // namespace
 
+Listing Administration::living(const std::string& lock, Listing listing, BootInstant deadline) {
+  std::erase_if(listing.queue, [&](const QueueEntry& place) {
+    if (!place.details || !place.details->over()) return false;
+    backend_.drop(lock, place, deadline, [](const Result<bool>&) {});
+    return true;
+  });
+  return listing;
+}
+
 void Administration::inspect(const std::string& name, BootInstant deadline,
                              Done<std::optional<LockInfo>> done) {
   backend_.list_in_full(
       name, deadline,
-      [self = shared_from_this(), name, done = std::move(done)](const Result<Listing>& listing) {
+      [self = shared_from_this(), name, deadline, done = std::move(done)](Result<Listing> listing) {
         if (!listing) return done(of_lock(name, listing.error()));
+        *listing = self->living(name, *std::move(listing), deadline);
         if (listing->refusal) return done(of_lock(name, *listing->refusal));
         self->tell_of(name, *listing);
         const bool known = !listing->queue.empty() || (listing->record && listing->record->broken);
@@ -195,10 +206,12 @@ void Administration::list_next(const std::shared_ptr<ListingOfAll>& all) {
     const std::size_t at = all->asked++;
     ++all->under_way;
     backend_.list_in_full(all->locks[at].name, all->deadline,
-                          [self = shared_from_this(), all, at](const Result<Listing>& listing) {
+                          [self = shared_from_this(), all, at](Result<Listing> listing) {
                             --all->under_way;
                             auto& lock = all->locks[at];
                             if (listing) {
+                              *listing =
+                                  self->living(lock.name, *std::move(listing), all->deadline);
                               all->unknown.add(listing->unknown);
                               if (!listing->queue.empty()) lock.info = info_of(lock.name, *listing);
                               lock.trouble = trouble_of(lock.name, *listing);

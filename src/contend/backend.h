@@ -147,6 +147,15 @@ struct Change {
   std::vector<QueueEntry> removed;
 };
 
+// Gives a contender that holds a lease of its own, of `details.kept->ttl`, in place of the session
+// or of the lease that it has.
+struct Keep {
+  std::string lock;
+  QueueEntry place;  // With `modified`, which it must still have; 0: that of its creation.
+  Details details;   // To be written. `kept->lease` and `->created` are those of before.
+  std::optional<std::string> value;  // To be written in the same step.
+};
+
 // The outcome of a try to pass a lock's gate (Backend::gated).
 struct Gate {
   std::optional<Read> passed;                 // The contender, marked.
@@ -230,6 +239,25 @@ class Backend {
     static_cast<void>(done);
   }
   // NOLINTEND(performance-unnecessary-value-param)
+
+  // Whether a contender can be kept by a lease of its own, without its client. Constant.
+  virtual bool keeps() const { return false; }
+  virtual bool keeps_permits() const { return keeps(); }
+  // nullopt if the contender is gone, or was written since. From then on writes of the session that
+  // it belonged to are refused. The time counts from a moment after the call.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): backends that keep need this signature.
+  virtual void keep(std::uint64_t epoch, Keep what, base::BootInstant deadline,
+                    Done<std::optional<Read>> done) {
+    static_cast<void>(epoch), static_cast<void>(what), static_cast<void>(deadline);
+    static_cast<void>(done);
+  }
+  // Removes a kept contender whose time is over (Details::over), if it was not written since.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): as above.
+  virtual void drop(std::string lock, QueueEntry place, base::BootInstant deadline,
+                    Done<bool> done) {
+    static_cast<void>(lock), static_cast<void>(place), static_cast<void>(deadline);
+    static_cast<void>(done);
+  }
 
   virtual void read_record(std::string lock, base::BootInstant deadline,
                            Done<std::pair<Record, std::uint64_t>> done) = 0;

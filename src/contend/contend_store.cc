@@ -116,6 +116,14 @@ class Store final : public port::Store {
     });
   }
 
+  void keep(port::KeepRequest request, Done<bool> done) override {
+    if (!backend_->keeps()) return port::Store::keep(std::move(request), std::move(done));
+    run(std::move(done),
+        [request = std::move(request)](Engine& engine, const Done<bool>& answer) mutable {
+          engine.keep(std::move(request), answer);
+        });
+  }
+
   Result<port::WatchHandle> watch(std::string, port::EventSink) override {
     return Error(Errc::kUnsupported,
                  "the " + backend_->guarantees().store + " store does not tell every change");
@@ -214,7 +222,7 @@ Guarantees guarantees() {
   result.fenced = result.fair = result.shared = result.permits = result.upgrade = true;
   result.list = result.values = true;
   result.multi = result.watch_every_change = false;
-  result.bound_to_client = true;
+  result.bound_to_client = result.ends_with_client = true;
   return result;
 }
 

@@ -1,7 +1,7 @@
 // A store made of a backend: the port on top of contenders.
 //
 // Guarantee: that of src/port/store.h, if the backend fulfils backend.h.
-// Not guaranteed: a lease that outlives its client (Guarantees::bound_to_client).
+// Not guaranteed: a lease that outlives its client, unless the backend keeps() contenders.
 // Thread-safety: that of the port. All work is done on the loop.
 // Ownership: the store owns the backend.
 // Time: leases last as long as the store session; a ttl below `min_ttl` is kInvalidArgument.

@@ -80,6 +80,10 @@ void Engine::perform(const RunningPtr& running, AnswerDowngrades& action) {
   tell_all(running->downgrades, action.result);
 }
 
+void Engine::perform(const RunningPtr& running, AnswerKeeps& action) {
+  tell_all(running->keeps, action.result);
+}
+
 void Engine::perform(const RunningPtr&, Tell& action) { listener_->on_push(action.push); }
 
 void Engine::perform(const RunningPtr& running, NoteBroken& action) {
@@ -212,6 +216,28 @@ void Engine::send(const RunningPtr& running, const Ask& ask, Apply& request) {
                  ReplyTo<std::optional<std::uint64_t>>(*this, running, ask));
 }
 
+std::uint64_t Engine::epoch_of(const AcquisitionFsm& acquisition) const {
+  return acquisition.kept() ? backend_.session().epoch : acquisition.epoch();
+}
+
+void Engine::send(const RunningPtr& running, const Ask& ask, KeepEntry& request) {
+  const AcquisitionFsm& acquisition = running->acquisition;
+  const std::string& lock = running->request().name;
+  const machine::AcquisitionId& id = acquisition.entry().key.id;
+  if (names_ != 0 && id.high == names_) reserved_.insert({lock, id});
+  Keep keep{lock, acquisition.entry(), std::move(*request.details), std::nullopt};
+  // A break notifies the client that keeps it now.
+  keep.details.session = backend_.session_tag();
+  if (request.value) keep.value = std::move(*request.value);
+  backend_.keep(epoch_of(acquisition), std::move(keep), ask.deadline,
+                ReplyTo<std::optional<Read>>(*this, running, ask));
+}
+
+void Engine::send(const RunningPtr& running, const Ask& ask, DropEntry& request) {
+  backend_.drop(running->request().name, std::move(*request.entry), ask.deadline,
+                ReplyTo<bool>(*this, running, ask));
+}
+
 void Engine::send(const RunningPtr& running, const Ask& ask, PassGate& request) {
   const AcquisitionFsm& acquisition = running->acquisition;
   running->waker = waker_for(running, Watch::kWake, nullptr);
@@ -225,7 +251,9 @@ void Engine::send(const RunningPtr& running, const Ask& ask, Remove& request) {
   const std::string& lock = running->request().name;
   auto done = ReplyTo<bool>(*this, running, ask);
   if (!request.handoff) {
-    return backend_.remove(acquisition.epoch(), lock, acquisition.entry(), ask.deadline,
+    const std::uint64_t epoch =
+        acquisition.perhaps_kept() ? backend_.session().epoch : acquisition.epoch();
+    return backend_.remove(epoch, lock, acquisition.entry(), ask.deadline,
                            std::move(done));
   }
   backend_.handoff(acquisition.epoch(), lock, acquisition.entry(), acquisition.token(),
@@ -274,9 +302,13 @@ std::optional<machine::AcquisitionId> Engine::choose_id(const AcquisitionFsm& ac
                                                         std::uint64_t epoch) {
   const Shape shape = acquisition.entry().key.shape;
   // Other entries refer to these names even after their removal, so they are not reused.
-  const bool fixed = shape == Shape::kUpgrade || shape == Shape::kShrink;
+  const bool fixed = shape == Shape::kUpgrade || shape == Shape::kShrink ||
+                     (traits_.keeps && acquisition.request().outlives_client);
   if (!backend_.remembers_names() || fixed || acquisition.epoch() == epoch) return std::nullopt;
-  if (names_epoch_ != epoch) names_ = base::random_128().high;
+  if (names_epoch_ != epoch) {
+    names_ = base::random_128().high;
+    reserved_.clear();
+  }
   names_epoch_ = epoch;
   std::vector<bool> used;
   const auto note = [&](const machine::AcquisitionId& id) {
@@ -291,6 +323,8 @@ std::optional<machine::AcquisitionId> Engine::choose_id(const AcquisitionFsm& ac
     note(key.id);
     note(key.upgrade_of);
   }
+  auto kept = reserved_.lower_bound({lock, {}});
+  for (; kept != reserved_.end() && kept->first == lock; ++kept) note(kept->second);
   const auto free = std::find(used.begin(), used.end(), false) - used.begin();
   return machine::AcquisitionId{names_, static_cast<std::uint64_t>(free) + 1};
 }
@@ -304,7 +338,7 @@ void Engine::on_session_ended(std::uint64_t epoch, const Error&) {
   std::vector<RunningPtr> told;
   for (const RunningPtr& running : mine) {
     const AcquisitionFsm& acquisition = running->acquisition;
-    if (acquisition.held() || acquisition.waits()) told.push_back(running);
+    if ((acquisition.held() && !acquisition.kept()) || acquisition.waits()) told.push_back(running);
   }
   for (const RunningPtr& running : mine) step(running, SessionEnded{});
   hint(told);
@@ -367,6 +401,7 @@ void Engine::close() {
     if (auto* answer = std::get_if<Answer>(&action)) perform(running, *answer);
     if (auto* answer = std::get_if<AnswerEnds>(&action)) perform(running, *answer);
     if (auto* answer = std::get_if<AnswerDowngrades>(&action)) perform(running, *answer);
+    if (auto* answer = std::get_if<AnswerKeeps>(&action)) perform(running, *answer);
   }
   const Error closed = closed_error();
   for (const auto& [name, running] : std::exchange(running_, {})) {
@@ -374,6 +409,7 @@ void Engine::close() {
     running->due.reset();
     tell_all<EndStatus>(running->ends, closed);
     tell_all<AcquisitionState>(running->downgrades, closed);
+    tell_all<bool>(running->keeps, closed);
     tell_all<AcquisitionState>(running->asks, closed);
   }
 }

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -43,6 +44,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
              const Done<std::vector<Result<port::AcquisitionState>>>& done);
   void end(const port::AcquisitionRequest& request, Done<port::EndStatus> done);
   void downgrade(const port::AcquisitionRequest& request, Done<port::AcquisitionState> done);
+  void keep(port::KeepRequest request, Done<bool> done);
   void set_value(const port::AcquisitionRequest& request, std::string value, Done<bool> done);
   void resize(const port::AcquisitionRequest& request, std::uint32_t capacity,
               const Done<bool>& done);
@@ -70,6 +72,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
     std::vector<Done<port::AcquisitionState>> asks{};
     std::vector<Done<port::EndStatus>> ends{};
     std::vector<Done<port::AcquisitionState>> downgrades{};
+    std::vector<Done<bool>> keeps{};
     WakerPtr waker{};
     std::optional<Dues::iterator> due{};
 
@@ -81,6 +84,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   };
 
   std::optional<Error> refuse(const port::AcquireRequest& request) const;
+  std::optional<Error> refuse_ttl(machine::Duration ttl) const;
   std::optional<Error> refuse_upgrade(const port::AcquireRequest& request,
                                       const RunningPtr& base) const;
   RunningPtr find(const std::string& name, const machine::AcquisitionId& id) const;
@@ -100,6 +104,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void perform(const RunningPtr& running, Answer& action);
   void perform(const RunningPtr& running, AnswerEnds& action);
   void perform(const RunningPtr& running, AnswerDowngrades& action);
+  void perform(const RunningPtr& running, AnswerKeeps& action);
   void perform(const RunningPtr& running, Tell& action);
   void perform(const RunningPtr& running, NoteBroken& action);
   void perform(const RunningPtr& running, NoteUnheard& action);
@@ -115,11 +120,15 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void send(const RunningPtr& running, const Ask& ask, ReadEntry& request);
   void send(const RunningPtr& running, const Ask& ask, WriteDetails& request);
   void send(const RunningPtr& running, const Ask& ask, Apply& request);
+  void send(const RunningPtr& running, const Ask& ask, KeepEntry& request);
+  void send(const RunningPtr& running, const Ask& ask, DropEntry& request);
   void send(const RunningPtr& running, const Ask& ask, PassGate& request);
   void send(const RunningPtr& running, const Ask& ask, Remove& request);
   // Brings the answer to a request.
   template <typename T>
   class ReplyTo;
+  // The session in whose name requests about it are made. One that is kept needs none of its own.
+  std::uint64_t epoch_of(const AcquisitionFsm& acquisition) const;
   bool is_record_known(const std::string& lock, const Listing& listing) const;
   void note_record(const std::string& lock, std::uint64_t revision);
   WakerPtr waker_for(const RunningPtr& running, Watch watch, const QueueEntry* entry);
@@ -127,6 +136,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   // --- Sessions.
   void on_session_opened(const RunningPtr& running, const Result<SessionView>& opened);
   void open(const RunningPtr& running, const SessionView& session);
+  RunningPtr adopt(const port::RenewItem& item, BootInstant now, BootInstant deadline);
   std::optional<machine::AcquisitionId> choose_id(const AcquisitionFsm& acquisition,
                                                   std::uint64_t epoch);
   void hint(const std::vector<RunningPtr>& running);
@@ -155,6 +165,8 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   // For stores that reuse names: the number with which this session's names begin.
   std::uint64_t names_ = 0;
   std::uint64_t names_epoch_ = 0;
+  // Names of this session that kept contenders have, whom their clients may have let go.
+  std::set<Name> reserved_;
   bool closed_ = false;
 };
 

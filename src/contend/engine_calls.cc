@@ -28,6 +28,10 @@ bool counts_permits(const AcquisitionFsm& acquisition) {
   return mode_of(acquisition.entry().key).kind == machine::ModeKind::kPermits;
 }
 
+Error no_kept_permits() {
+  return {Errc::kUnsupported, "permits of this store end with their client"};
+}
+
 Error invalid(const port::AcquireRequest& request) {
   return port::to_acquire_result({.outcome = Outcome::kInvalid}, request, nullptr, {}).error();
 }
@@ -38,7 +42,7 @@ Engine::Engine(Backend& backend, const port::StoreContext& context, machine::Dur
     : backend_(backend),
       listener_(context.listener),
       min_ttl_(min_ttl),
-      traits_{backend.guarantees().store, backend.rewrites(), backend.gated()},
+      traits_{backend.guarantees().store, backend.rewrites(), backend.gated(), backend.keeps()},
       availability_(backend, [this](const std::string& line) { on_alarm(line); }),
       administration_(std::make_shared<Administration>(
           backend, [this](const std::string& line) { on_alarm(line); },
@@ -64,9 +68,17 @@ Engine::RunningPtr Engine::upgrade_of(const AcquisitionFsm& base) const {
 
 std::optional<Error> Engine::refuse(const port::AcquireRequest& request) const {
   if (!well_formed(request)) return invalid(request);
-  if (request.ttl >= min_ttl_) return std::nullopt;
+  const bool permits = request.mode.kind == machine::ModeKind::kPermits;
+  if (request.outlives_client && traits_.keeps && permits && !backend_.keeps_permits()) {
+    return no_kept_permits();
+  }
+  return refuse_ttl(request.ttl);
+}
+
+std::optional<Error> Engine::refuse_ttl(machine::Duration ttl) const {
+  if (ttl >= min_ttl_) return std::nullopt;
   return Error(Errc::kInvalidArgument,
-               "a ttl of " + std::to_string(request.ttl.count() / 1000) +
+               "a ttl of " + std::to_string(ttl.count() / 1000) +
                    " ms is shorter than the session's " + std::to_string(min_ttl_.count() / 1000) +
                    " ms: ask for a longer one, or set a shorter session in the store's URL");
 }
@@ -131,7 +143,21 @@ void Engine::renew(const std::vector<port::RenewItem>& items, BootInstant now, B
       gathered->results[i] = broken->second;
       continue;
     }
-    const RunningPtr running = find(item.name, item.id);
+    RunningPtr running = find(item.name, item.id);
+    if (!running && item.adopts && traits_.keeps) {
+      if (auto error = refuse_ttl(item.ttl)) {
+        gathered->results[i] = *std::move(error);
+        continue;
+      }
+      running = adopt(item, now, deadline);
+      ++gathered->left;
+      running->asks.emplace_back([gathered, arrived, i](const Result<AcquisitionState>& state) {
+        gathered->results[i] = state;
+        arrived();
+      });
+      step(running, Begin{});
+      continue;
+    }
     if (!running) continue;
     Actions actions;
     const bool held = running->acquisition.held();
@@ -147,6 +173,14 @@ void Engine::renew(const std::vector<port::RenewItem>& items, BootInstant now, B
     follow_up(running, held, actions);
   }
   arrived();
+}
+
+Engine::RunningPtr Engine::adopt(const port::RenewItem& item, BootInstant now,
+                                 BootInstant deadline) {
+  auto running =
+      std::make_shared<Running>(Running{AcquisitionFsm::adopt(traits_, item, now, deadline)});
+  running_[{item.name, item.id}] = running;
+  return running;
 }
 
 // --- End and downgrade.
@@ -184,6 +218,24 @@ void Engine::downgrade(const port::AcquisitionRequest& request, Done<Acquisition
   step(running, Weaken{request.deadline});
 }
 
+void Engine::keep(port::KeepRequest request, Done<bool> done) {
+  const std::string& name = request.name;
+  if (request.value && request.value->size() > kMostValue) {
+    return done(port::to_done({.outcome = Outcome::kTooLarge}, name));
+  }
+  const RunningPtr running = find(name, request.id);
+  if (!running || !running->acquisition.held()) {
+    return done(port::to_done({.outcome = Outcome::kNotHeld}, name));
+  }
+  if (counts_permits(running->acquisition) && !backend_.keeps_permits()) {
+    return done(of_lock(name, no_kept_permits()));
+  }
+  running->keeps.push_back([name, done = std::move(done)](const Result<bool>& kept) {
+    done(kept ? kept : of_lock(name, kept.error()));
+  });
+  step(running, LetGo{request.seq, request.ttl, std::move(request.value), request.deadline});
+}
+
 // --- Values.
 
 void Engine::set_value(const port::AcquisitionRequest& request, std::string value,
@@ -196,7 +248,7 @@ void Engine::set_value(const port::AcquisitionRequest& request, std::string valu
   }
   Change change;
   change.lock = name;
-  change.epoch = running->acquisition.epoch();
+  change.epoch = epoch_of(running->acquisition);
   change.present = running->acquisition.entry();
   change.value = std::move(value);
   backend_.apply(

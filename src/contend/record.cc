@@ -142,6 +142,26 @@ machine::OwnerPtr owner_from(const Fields& fields) {
   return std::make_shared<const machine::OwnerInfo>(std::move(owner));
 }
 
+void add_kept(Writer& writer, const Kept& kept) {
+  writer.add("kept", text_of(kept.id));
+  writer.add("kept_seq", kept.seq);
+  writer.add("kept_us", static_cast<std::uint64_t>(std::max<std::int64_t>(0, kept.ttl.count())));
+  writer.add("kept_by", kept.lease);
+  writer.add("kept_created", kept.created);
+}
+
+std::shared_ptr<const Kept> kept_from(const Fields& fields) {
+  const auto id = parse_id(fields.text("kept"));
+  if (!id) return nullptr;
+  Kept kept;
+  kept.id = *id;
+  kept.seq = fields.whole("kept_seq").value_or(0);
+  kept.ttl = machine::Duration(parse_number<std::int64_t>(fields.text("kept_us")).value_or(0));
+  kept.lease = fields.text("kept_by");
+  kept.created = fields.whole("kept_created").value_or(0);
+  return std::make_shared<const Kept>(std::move(kept));
+}
+
 }  // namespace
 
 Key key_for(const machine::AcquisitionId& id, const machine::Mode& mode,
@@ -227,6 +247,7 @@ std::string to_text(const Details& details) {
   writer.add("lease_us",
              static_cast<std::uint64_t>(std::max<std::int64_t>(0, details.lease.count())));
   writer.add("session", details.session);
+  if (details.kept) add_kept(writer, *details.kept);
   add_owner(writer, details.owner);
   return writer.take();
 }
@@ -242,6 +263,7 @@ Result<Details> parse_details(std::string_view text) {
   details.lease =
       machine::Duration(parse_number<std::int64_t>(fields->text("lease_us")).value_or(0));
   details.session = fields->text("session");
+  details.kept = kept_from(*fields);
   details.owner = owner_from(*fields);
   return details;
 }

@@ -46,6 +46,15 @@ machine::Mode mode_of(const Key& key);
 std::string to_text(const Key& key);
 std::optional<Key> parse_key(std::string_view text);  // nullopt if it is not a contender's.
 
+// A contender that needs no client: it lives by a lease of its own, which its holder renews.
+struct Kept {
+  machine::AcquisitionId id{};  // Its acquisition, by which other clients find it.
+  std::uint64_t seq = 0;        // The holder's request that was applied last...
+  machine::Duration ttl{};      // ...and the lease that it was given.
+  std::string lease{};          // The store's name for that, where it has one.
+  std::uint64_t created = 0;    // The contender's creation, where the store forgets it.
+};
+
 struct Details {
   bool weakened = false;               // An exclusive ticket that is shared now.
   bool marked = false;                 // The number of this write is the token.
@@ -54,6 +63,11 @@ struct Details {
   machine::Duration lease{};           // The length of the session, as its client knows it.
   std::string session{};               // Backend::session_tag() of its client.
   machine::OwnerPtr owner{};
+  std::shared_ptr<const Kept> kept{};
+  // Not written. Of a kept contender that the store does not end by itself: the rest of its time.
+  // Who waits for it removes it then (Backend::drop).
+  std::optional<machine::Duration> left{};
+  bool over() const { return left && *left <= machine::Duration::zero(); }
   // If set, the text is unreadable for this reason. Then only the position and the mode are known,
   // from the key. Unknown are a downgrade, the marks, and the token.
   std::shared_ptr<const Error> unreadable{};

@@ -84,6 +84,9 @@ struct AcquireRequest {
   AcquisitionId upgrade_of{};
   OwnerPtr owner;
   base::BootInstant deadline{};  // The caller waits for the reply until then.
+  // From the grant on the lease needs no client, and others can take it over. A choice only where
+  // guarantees().bound_to_client is set.
+  bool outlives_client = false;
 };
 
 // A waiter's heartbeat or a holder's renewal.
@@ -94,6 +97,7 @@ struct RenewItem {
   Duration ttl{};
   Duration waiter_ttl{};
   Token token{};  // The grant's; zero while waiting.
+  bool adopts = false;  // Another client may have acquired it: the store has to look for it.
 };
 
 struct AcquisitionRequest {  // release, cancel, downgrade
@@ -209,7 +213,7 @@ class Store {
   virtual void set_value(AcquisitionRequest holder, std::string value, Done<bool> done) = 0;
   // The holder's lease ends `ttl` from now, sooner or later than it would, and in the same step the
   // value is set. Errors: kLost (not the holder, or a late request). kUnsupported where
-  // guarantees().bound_to_client is set: nothing was sent; answered at once, on the caller's
+  // guarantees().ends_with_client is set: nothing was sent; answered at once, on the caller's
   // thread.
   virtual void keep(KeepRequest request, Done<bool> done);
   virtual void get_value(std::string name, base::BootInstant deadline, Done<std::string> done) = 0;

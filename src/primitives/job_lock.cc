@@ -47,6 +47,7 @@ Flow<std::optional<Lease>> take(ScopePtr scope, std::string name, JobTimes times
   // A job that dies must keep the others out for at least as long as a job that ends early.
   const milliseconds ttl = scope->core().ttl_of(name, options);
   options.ttl = std::max(ttl, times.at_least_for);
+  if (times.at_least_for > milliseconds::zero()) options.outlives_client = true;
   co_return co_await scope->try_acquire(name, Mode::exclusive(), options);
 }
 
@@ -101,7 +102,7 @@ namespace detail {
 
 Start<std::optional<JobLease>> Async::try_acquire(const JobLock& lock, AcquireOptions options) {
   if (lock.state_->times.at_least_for > std::chrono::milliseconds::zero() &&
-      lock.state_->core->guarantees().bound_to_client) {
+      lock.state_->core->guarantees().ends_with_client) {
     Error error(Errc::kUnsupported, "job '" + lock.state_->name +
                                         "': leases of this store end with their client, so none "
                                         "can be kept for at_least_for");

@@ -77,7 +77,7 @@ std::string Lease::id() const {
   if (!acquisition_) return {};
   return primitives::format_lease_id(
       {acquisition_->name, acquisition_->mode_now(),
-       std::chrono::ceil<std::chrono::milliseconds>(acquisition_->ttl), acquisition_->id});
+       std::chrono::ceil<std::chrono::milliseconds>(acquisition_->asked_ttl), acquisition_->id});
 }
 
 LeaseState Lease::state() const {

@@ -53,6 +53,7 @@ Flow<std::optional<std::string>> look(ScopePtr scope, std::string name) {
 Flow<Found> find(ScopePtr scope, std::string name, AcquireOptions options) {
   Pauses pauses;
   std::optional<ValueNews> news;
+  options.outlives_client = true;
   while (true) {
     if (news) news->forget();
     Result<std::optional<Lease>> lease =
@@ -124,7 +125,7 @@ struct OnceMaker {
 
 Start<OnceTurn> Async::begin(const Once& once, AcquireOptions options) {
   // The outcome is remembered by a lease that outlives its client.
-  if (once.state_->core->guarantees().bound_to_client) {
+  if (once.state_->core->guarantees().ends_with_client) {
     Error error(Errc::kUnsupported, "once '" + once.state_->key +
                                         "': leases of this store end with their client, so it "
                                         "cannot remember what was done");

@@ -164,7 +164,7 @@ Guarantees guarantees(std::string store, std::string scope, std::chrono::millise
   Guarantees result;
   result.store = std::move(store);
   result.scope = std::move(scope);
-  result.bound_to_client = true;
+  result.bound_to_client = result.ends_with_client = true;
   result.min_ttl = result.least_renewal = session;  // Whatever ttl is asked for.
   result.max_ttl = std::chrono::hours(24);
   return result;

@@ -104,11 +104,18 @@ Result<Acquiring::AcquisitionPtr> Acquiring::make_acquisition(std::string name,
                  "min_remaining leaves nothing of the lease, by which "
                  "clocks may differ by clock_rate_error_ppm");
   }
+  if (options.outlives_client && !may_outlive_) {
+    return Error(Errc::kUnsupported, "leases of this store end with their client");
+  }
   std::string stored_name = stored(name);
   auto acquisition =
       std::make_shared<Acquisition>(std::move(name), std::move(stored_name), mode, generation_);
+  acquisition->asked_ttl = options.ttl;
+  acquisition->outlives_client = may_outlive_ && (options.outlives_client || !options.auto_renew);
   // No lease outlasts the session that it is part of, so renewals are timed by the shorter one.
-  acquisition->ttl = std::min<Duration>(options.ttl, longest_lease_);
+  acquisition->ttl = acquisition->outlives_client
+                         ? Duration(options.ttl)
+                         : std::min<Duration>(options.ttl, longest_lease_);
   if (options.owner || !options.trace_id.empty()) {
     acquisition->labels =
         std::make_unique<Acquisition::Labels>(Acquisition::Labels{options.owner, options.trace_id});
@@ -140,6 +147,7 @@ port::AcquireRequest Acquiring::request_for(const Acquisition& acquisition, bool
   request.owner = owner_info(acquisition.options->reason, acquisition.options->trace_id,
                              acquisition.options->owner);
   request.deadline = request_deadline();
+  request.outlives_client = acquisition.outlives_client;
   return request;
 }
 

@@ -71,6 +71,7 @@ class Acquisition {
   std::uint64_t issue = 0;  // The id's; 0: another process made it.
   port::Token token;
   Duration ttl{};
+  Duration asked_ttl{};  // Where a session is shorter, `ttl` is the session's.
   std::int64_t wall_minus_boot_at_send = 0;  // For the request that is under way.
   std::uint64_t pushes_missed_at_send = 0;   // How often before the first request.
   // People see these with its name; set where the caller said so.
@@ -90,6 +91,7 @@ class Acquisition {
   std::shared_ptr<QueuedNews> queued_news;  // Once it is told that it must wait.
   bool finished = false;                    // The acquire has an answer.
   bool queued = false;                      // It has waited for its turn: others may do so now.
+  bool outlives_client = false;             // Its lease needs no client, once it is granted.
   std::unique_ptr<const Error> failure;
   std::function<void(Result<std::shared_ptr<Acquisition>>)> done;      // Not set: a thread waits.
   std::unique_ptr<std::stop_callback<std::function<void()>>> on_stop;  // While it waits.

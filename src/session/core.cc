@@ -40,6 +40,7 @@ Result<std::shared_ptr<Core>> Core::make(port::StoreFactory factory, port::Store
   if (!core->store_) return core;  // Only its tables were asked for.
   const Guarantees promised = core->store_->guarantees();
   if (promised.bound_to_client) core->longest_lease_ = promised.min_ttl;
+  core->may_outlive_ = !promised.ends_with_client;
   return core;
 }
 

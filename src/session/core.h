@@ -55,6 +55,9 @@ class Core final : public Acquiring,
   // kLost, kBroken as set_value().
   void leave_to_store(const AcquisitionPtr& acquisition, std::chrono::milliseconds time,
                       std::optional<std::string> value, Done<void> done);
+  // Waits for the store where the lease would end with this client (not on the library's own
+  // threads). If that fails, it does.
+  void detach(const AcquisitionPtr& acquisition);
   // The value beside a lock: at most 4 KiB, written by a holder. kLost, kBroken: nothing was sent
   // when this side knew.
   void set_value(const AcquisitionPtr& holder, std::string value, Done<void> done);

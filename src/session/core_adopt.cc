@@ -50,11 +50,12 @@ void Core::adopt(std::string name, const holdfast::Mode& mode, port::Acquisition
                  AcquireOptions options, Done<AcquisitionPtr> done) {
   if (auto alive = check_alive(); !alive) return done(alive.error());
   if (auto good = check_name(name); !good) return done(good.error());
-  if (store_->guarantees().bound_to_client) {
+  if (store_->guarantees().ends_with_client) {
     return done(Error(Errc::kUnsupported,
                       lock_named(name) + at_store() +
                           ": leases end with their client there, and cannot be taken over"));
   }
+  options.outlives_client = true;
   auto made = make_acquisition(std::move(name), mode, std::move(options));
   if (!made) return done(std::move(made));
   (*made)->id = id;
@@ -75,7 +76,8 @@ void Core::try_to_adopt(const std::shared_ptr<Adoption>& adoption) {
         const Duration waiter_ttl = RenewalSchedule::waiter_lease(acquisition.ttl);
         Outgoing outgoing{
             adoption->acquisition,
-            {acquisition.stored_name, acquisition.id, seq, acquisition.ttl, waiter_ttl, {}},
+            {acquisition.stored_name, acquisition.id, seq, acquisition.ttl, waiter_ttl, {},
+             /*adopts=*/true},
             acquisition.ttl};
         outgoing.adopted = std::move(done);
         outgoing.end = adoption->until;

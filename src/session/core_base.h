@@ -145,6 +145,7 @@ class CoreBase {
   const std::uint64_t generation_;
   ClockBound bound_;
   Duration longest_lease_ = Duration::max();  // A session's, where leases are part of one.
+  bool may_outlive_ = true;                   // Leases can go on without this client.
   machine::OwnerInfo owner_;
   std::atomic<bool> closed_{false};
   // Taken under the mutex where a request goes by the loop. An inline request may be overtaken by a

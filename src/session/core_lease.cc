@@ -1,6 +1,7 @@
 // Operations on a lease besides renewal and release.
 #include <utility>
 
+#include "src/base/thread.h"
 #include "src/session/core.h"
 #include "src/session/core_call.h"
 #include "src/session/names.h"
@@ -57,7 +58,7 @@ Result<void> Core::on_downgraded(const AcquisitionPtr& acquisition,
 void Core::leave_to_store(const AcquisitionPtr& acquisition, std::chrono::milliseconds time,
                           std::optional<std::string> value, Done<void> done) {
   if (auto alive = check_alive(); !alive) return done(alive);
-  if (store_->guarantees().bound_to_client) {
+  if (store_->guarantees().ends_with_client) {
     return done(Error(Errc::kUnsupported,
                       lock_here(*acquisition) +
                           ": leases end with their client there, and cannot be kept for a time"));
@@ -74,6 +75,22 @@ void Core::leave_to_store(const AcquisitionPtr& acquisition, std::chrono::millis
         if (!forked()) end_leaving(acquisition, kept);
         done(without_answer(kept));
       });
+}
+
+void Core::detach(const AcquisitionPtr& acquisition) {
+  const bool of_session = longest_lease_ != Duration::max() && !acquisition->outlives_client;
+  if (of_session && may_outlive_ && !forked() && !base::on_library_thread()) {
+    const auto time = std::chrono::ceil<std::chrono::milliseconds>(acquisition->asked_ttl);
+    const auto left = await<void>([&](Done<void> done) {
+      leave_to_store(acquisition, time, std::nullopt, std::move(done));
+    });
+    if (left) {
+      const Turn turn(*this);
+      acquisition->released = Result<void>(detached_error(*acquisition));
+      return;
+    }
+  }
+  Releasing::detach(acquisition);
 }
 
 // From here on this side counts on no more than it asks for. The lease may end by then, whether or

@@ -32,10 +32,13 @@ void Releasing::detach(const AcquisitionPtr& acquisition) {
   }
   reports_.ended(*acquisition, HoldEnd::kDetached);
   end_locally(acquisition);
-  acquisition->released =
-      Result<void>(Error(Errc::kInvalidArgument,
-                         lock_named(acquisition->name) +
-                             ": this lease was detached; whoever has its id can release it"));
+  acquisition->released = Result<void>(detached_error(*acquisition));
+}
+
+Error Releasing::detached_error(const Acquisition& acquisition) {
+  return {Errc::kInvalidArgument,
+          lock_named(acquisition.name) +
+              ": this lease was detached; whoever has its id can release it"};
 }
 
 // The lease is not kept any more and answers "released".

@@ -19,6 +19,8 @@ class Releasing : public Renewing {
   // As a handle goes. `at`: not before that; until then the store keeps the lock.
   void release_later(const AcquisitionPtr& acquisition, std::optional<BootInstant> at = {});
   void detach(const AcquisitionPtr& acquisition);
+  // release() answers this from then on.
+  static Error detached_error(const Acquisition& acquisition);
 
  protected:
   using Renewing::Renewing;

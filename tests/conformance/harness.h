@@ -262,6 +262,49 @@ class LiveConformance : public StoreConformance {
   std::unique_ptr<Site> make_site() override { return GetParam().real(); }
 };
 
+// Leases that outlive their client.
+class KeptConformance : public LiveConformance {
+ protected:
+  void SetUp() override {
+    LiveConformance::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    HOLDFAST_NEEDS(!promised().ends_with_client, "no lease outlives its client");
+  }
+  // One that ends within the test, and one that does not.
+  Duration shortest() const { return std::max<Duration>(promised().min_ttl, 2s); }
+  static constexpr Duration kLong = 120s;
+
+  Request kept(const std::string& name, AcquisitionId id, Duration ttl = kLong) {
+    Request request = Request(name, id).leases(ttl, std::max<Duration>(shortest(), kWaiterTtl));
+    request.outlives_client = true;
+    return request;
+  }
+  Result<AcquisitionState> adopt(const std::string& owner, const std::string& name,
+                                 AcquisitionId id, std::uint64_t seq, Duration ttl = kLong) {
+    auto results = client(owner).renew({{name, id, seq, ttl, kWaiterTtl, {}, /*adopts=*/true}});
+    if (!results) return results.error();
+    return results->front();
+  }
+  ::testing::AssertionResult is_held(const std::string& name) {
+    Request one(name, fresh());
+    return is_busy(client("onlooker").acquire(one.no_wait().leases(kLong, kLong)));
+  }
+  // Waits in the queue until it is granted, which the test's time limits.
+  ::testing::AssertionResult comes_free(const std::string& name, std::chrono::seconds within) {
+    const auto id = fresh();
+    const auto until = std::chrono::steady_clock::now() + within;
+    auto state = client("next").acquire(Request(name, id).leases(kLong, kLong));
+    for (std::uint64_t beat = 1; state && state->status == AcquisitionStatus::kWaiting; ++beat) {
+      if (std::chrono::steady_clock::now() > until) {
+        return ::testing::AssertionFailure() << "it was not granted in time";
+      }
+      client("next").inbox().next(id, 300ms);
+      state = client("next").renew(name, id, beat, kLong, kLong);
+    }
+    return holds(state);
+  }
+};
+
 #define HOLDFAST_INSTANTIATE_ONE(Name, Suite, under_test)              \
   INSTANTIATE_TEST_SUITE_P(Name, Suite, ::testing::Values(under_test), \
                            [](auto) { return std::string("Store"); })
@@ -277,6 +320,7 @@ class LiveConformance : public StoreConformance {
   HOLDFAST_INSTANTIATE_ONE(Name, AdminConformance, under_test);       \
   HOLDFAST_INSTANTIATE_ONE(Name, NamesConformance, under_test);       \
   HOLDFAST_INSTANTIATE_ONE(Name, CompletionConformance, under_test);  \
+  HOLDFAST_INSTANTIATE_ONE(Name, KeptConformance, under_test);          \
   HOLDFAST_INSTANTIATE_ONE(Name, LiveConformance, under_test)
 
 }  // namespace holdfast::testing

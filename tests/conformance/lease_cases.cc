@@ -118,7 +118,7 @@ TEST_P(LeaseConformance, ALeaseIsKeptForLongerByTheNewestRequestOnly) {
 }
 
 TEST_P(LeaseConformance, WhereLeasesEndWithTheirClientNoneIsKept) {
-  HOLDFAST_NEEDS(promised().bound_to_client, "leases have an end of their own");
+  HOLDFAST_NEEDS(promised().ends_with_client, "leases outlive their client");
   const auto id = fresh();
   ASSERT_TRUE(holds(client().acquire(Request("orders", id))));
   std::optional<Result<bool>> kept;  // Told before the call returns.

@@ -22,7 +22,7 @@ bool may_be_finished(const LockInfo& lock) {
 // A Once is kept by a lease that needs no client.
 bool can_remember(const Client& client) {
   const Guarantees promised = client.guarantees();
-  return promised.values && !promised.bound_to_client;
+  return promised.values && !promised.ends_with_client;
 }
 
 }  // namespace

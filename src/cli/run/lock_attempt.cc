@@ -74,7 +74,7 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
   if (!client) return client.error();
   shared->client = *client;
   const std::string& name = request_.lock.name;
-  if (client->guarantees().bound_to_client) {
+  if (client->guarantees().ends_with_client) {
     if (!request_.auto_renew) {
       return Error(Errc::kUnsupported,
                    "locks of this store end with the process that took them: use 'holdfast hold' "
@@ -102,6 +102,7 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
   how.reason = request_.lock.reason;
   how.trace_id = request_.lock.trace_id;
   how.auto_renew = request_.auto_renew;
+  how.outlives_client = request_.outlives_us;
   if (request_.fit) {
     if (const auto fits = request_.fit(client->guarantees(), how); !fits) return fits.error();
   }

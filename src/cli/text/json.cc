@@ -93,6 +93,7 @@ Json guarantees_json(const Guarantees& all) {
   out["values"] = all.values;
   out["multi"] = all.multi;
   out["bound_to_client"] = all.bound_to_client;
+  out["ends_with_client"] = all.ends_with_client;
   out["survives_restart"] = all.survives_restart;
   out["survives_failover"] = all.survives_failover;
   out["min_ttl_ms"] = all.min_ttl.count();

@@ -163,7 +163,7 @@ class HybridStore final : public port::Store {
   }
 
   void keep(port::KeepRequest request, Done<bool> done) override {
-    if (arbiters_.bound_to_client) return arbiter_->keep(std::move(request), std::move(done));
+    if (arbiters_.ends_with_client) return arbiter_->keep(std::move(request), std::move(done));
     run(std::move(done), [request = std::move(request), arbiter = arbiter_.get(), gate = gate_](
                              Gate&, auto answer) mutable {
       const auto name = request.name;
