@@ -104,6 +104,70 @@ TEST(EtcdServerFaultsTest, ARestartedServerStillKnowsTheHolder) {
   EXPECT_GT(hold(two, "a").token(), first);
 }
 
+// A lease of its own, which neither its client nor its server is needed for.
+TEST(EtcdServerFaultsTest, AKeptLeaseOutlivesItsClientAndARestart) {
+  EtcdCluster etcd;
+  Client two = connect(etcd.url("?session=15s"));
+  std::string id;
+  Token token;
+  {
+    Client one = connect(etcd.url("?session=15s"));
+    Lease lease = one.mutex("a").acquire({.ttl = 120s, .auto_renew = false}).value();
+    id = lease.id();
+    token = lease.token();
+    lease.detach();
+    EXPECT_TRUE(one.close());
+  }
+  etcd.kill9();
+  etcd.start();
+  EXPECT_TRUE(eventually([&] {
+    const auto tried = two.mutex("a").try_acquire();
+    return tried && !*tried;
+  })) << "the server is back, and the lock is held";
+  auto adopted = two.adopt(id);
+  ASSERT_TRUE(adopted) << adopted.error().message();
+  EXPECT_EQ(adopted->token(), token);
+  expect_released(*adopted);
+  EXPECT_GT(hold(two, "a").token(), token);
+}
+
+// The session of a kept lease's client ends. The client hears of nothing, and renews it.
+TEST(EtcdServerFaultsTest, AKeptLeaseOutlivesTheSessionOfItsHolder) {
+  EtcdCluster etcd;
+  Client one = connect(etcd.url("?session=30s"));
+  Client two = connect(etcd.url("?session=30s"));
+  Lease ordinary = hold(one, "ordinary");
+  Lease kept = one.mutex("kept").acquire({.ttl = 60s, .outlives_client = true}).value();
+  etcd.etcdctl({"lease", "revoke", lease_of(etcd, "ordinary")});
+  EXPECT_TRUE(fires(ordinary.lost()));
+  EXPECT_TRUE(kept.held());
+  EXPECT_FALSE(two.mutex("kept").try_acquire().value());
+  EXPECT_TRUE(eventually([&] { return kept.renew().has_value(); }));
+  expect_released(kept);
+  EXPECT_EQ(contenders(etcd, "kept"), 0U);
+}
+
+// The transfer to a lease of its own arrives, its answer does not: the next request finds out.
+TEST(EtcdServerFaultsTest, ALostAnswerToTheTransferLosesNothing) {
+  EtcdCluster etcd;
+  FaultProxy proxy({.server_port = etcd.port()});
+  Client one = connect("etcd://127.0.0.1:" + std::to_string(proxy.port()) +
+                       "?session=30s&request_timeout=2s");
+  Client two = connect(etcd.url("?session=30s"));
+  Lease first = hold(one, "a");
+  expect_released(first);
+  const int lost = proxy.add(
+      {.kind = Fault::Kind::kDropReplies, .containing = "kept_us", .times = 1});
+  auto lease = one.mutex("a").acquire({.wait = 30s, .ttl = 60s, .auto_renew = false});
+  EXPECT_TRUE(proxy.wait_for_hits(lost));
+  proxy.remove(lost);
+  ASSERT_TRUE(lease) << lease.error().message();
+  EXPECT_FALSE(two.mutex("a").try_acquire().value());
+  EXPECT_EQ(contenders(etcd, "a"), 1U);
+  expect_released(*lease);
+  EXPECT_TRUE(two.mutex("a").try_acquire().value());
+}
+
 TEST(EtcdServerFaultsTest, AWaiterGetsTheLockOverARestart) {
   EtcdCluster etcd;
   Client one = connect(etcd.url());

@@ -174,6 +174,7 @@ void EtcdBackend::send_write(std::uint64_t epoch, const std::string& lock, const
     wire::TxnRequest txn;
     add_guard(txn, *guard);
     compare_created(txn, key, place.order);
+    compare_lease(txn, key, guard->lease);
     put(txn, key, contend::to_text(details), guard->lease);
     rpc_->call(std::move(txn), How{deadline},
                on_loop<wire::TxnResponse>([=, this](const Result<wire::TxnResponse>& answer) {

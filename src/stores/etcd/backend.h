@@ -53,6 +53,9 @@ class EtcdBackend : public contend::Backend {
   void remove(std::uint64_t epoch, std::string lock, QueueEntry place, BootInstant deadline,
               Done<bool> done) override;
   bool remembers_names() const override { return true; }
+  bool keeps() const override { return true; }
+  void keep(std::uint64_t epoch, contend::Keep what, BootInstant deadline,
+            Done<std::optional<contend::Read>> done) override;
   void read_record(std::string lock, BootInstant deadline,
                    Done<std::pair<contend::Record, std::uint64_t>> done) override;
   void read_value(std::string lock, BootInstant deadline, Done<contend::Value> done) override;
@@ -148,6 +151,14 @@ class EtcdBackend : public contend::Backend {
   void send_write(std::uint64_t epoch, const std::string& lock, const QueueEntry& place,
                   const contend::Details& details, BootInstant deadline, int attempts,
                   Done<std::optional<contend::Read>> done);
+  // --- backend_keep.cc: contenders on leases of their own.
+  struct Keeping;
+  void grant_lease(const std::shared_ptr<Keeping>& keeping);
+  void send_keep(const std::shared_ptr<Keeping>& keeping, int attempts);
+  void on_kept(const std::shared_ptr<Keeping>& keeping, int attempts,
+               const StoreSession::Guard& guard, const Result<wire::TxnResponse>& answer);
+  void revoke(std::int64_t lease);
+
   void send_apply(std::shared_ptr<contend::Change> change, BootInstant deadline, int attempts,
                   Done<std::optional<std::uint64_t>> done);
   void ask_range(wire::RangeRequest request, bool latest, Watching watching, BootInstant deadline,
@@ -228,6 +239,14 @@ inline void compare_modified(wire::TxnRequest& txn, const std::string& key, std:
   compare.set_target(wire::Compare::MOD);
   compare.set_key(key);
   compare.set_mod_revision(modified);
+}
+
+// Every write of a session: the contender may have been given a lease of its own.
+inline void compare_lease(wire::TxnRequest& txn, const std::string& key, std::int64_t lease) {
+  wire::Compare& compare = *txn.add_compare();
+  compare.set_target(wire::Compare::LEASE);
+  compare.set_key(key);
+  compare.set_lease(lease);
 }
 
 inline void put(wire::TxnRequest& txn, const std::string& key, const std::string& value,

@@ -10,6 +10,7 @@ Guarantees guarantees(std::chrono::seconds session) {
   result.store = "etcd";
   result.scope = "all clients of one cluster";
   result.survives_restart = result.survives_failover = true;
+  result.ends_with_client = false;
   result.min_ttl = session;
   result.max_ttl = std::chrono::hours(24);
   result.least_renewal = std::chrono::floor<std::chrono::milliseconds>(

@@ -19,6 +19,7 @@ Error unknown_to_the_recipe() {
 Guarantees RecipeBackend::guarantees() const {
   Guarantees result = EtcdBackend::guarantees();
   result.shared = result.permits = result.upgrade = result.values = result.list = false;
+  result.ends_with_client = true;
   return result;
 }
 

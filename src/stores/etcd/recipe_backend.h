@@ -18,6 +18,7 @@ class RecipeBackend final : public EtcdBackend {
   Guarantees guarantees() const override;
   bool remembers_names() const override { return false; }
   bool keeps_record() const override { return false; }
+  bool keeps() const override { return false; }
   void enter(std::uint64_t epoch, std::string lock, contend::Key key, contend::Details details,
              BootInstant deadline, Done<contend::Entered> done) override;
   void list_in_full(std::string lock, BootInstant deadline, Done<contend::Listing> done) override;

@@ -20,11 +20,11 @@ constexpr auto kOpening = 5s;       // The time for each of the two steps of one
 constexpr auto kBeforeNext = 50ms;  // The pause before the next keepalive after a failed one.
 constexpr auto kBetweenRevocations = 500ms;
 
+}  // namespace
+
 std::int64_t fresh_lease() {
   return static_cast<std::int64_t>(base::random_128().high & INT64_MAX) | 1;
 }
-
-}  // namespace
 
 StoreSession::StoreSession(Rpc& rpc, asio::io_context& io, const Keys& keys,
                            std::chrono::seconds length, std::string owner)

@@ -31,6 +31,8 @@
 
 namespace holdfast::stores::etcd {
 
+std::int64_t fresh_lease();  // An id at random; never 0, which means none.
+
 class StoreSession {
  public:
   using View = contend::SessionView;
