@@ -63,6 +63,9 @@ class ConsulBackend final : public contend::Backend {
                const machine::Token& held_with, BootInstant deadline, Done<bool> done) override;
   bool remembers_names() const override { return !gate_.on(); }
   bool gated() const override { return gate_.on(); }
+  bool keeps() const override { return !gate_.on(); }
+  void keep(std::uint64_t epoch, contend::Keep what, BootInstant deadline,
+            Done<std::optional<contend::Read>> done) override;
   void pass_gate(std::uint64_t epoch, std::string lock, QueueEntry place, contend::Details details,
                  contend::WakerPtr waker, BootInstant deadline, Done<contend::Gate> done) override;
   void read_record(std::string lock, BootInstant deadline,
@@ -99,6 +102,13 @@ class ConsulBackend final : public contend::Backend {
                    Done<std::optional<std::uint64_t>> done);
   void remove_as(std::uint64_t epoch, const std::string& lock, const QueueEntry& place,
                  std::optional<HandoffNote> left, BootInstant deadline, Done<bool> done);
+
+  // --- backend_keep.cc: contenders with sessions of their own.
+  struct Keeping;
+  void move_to_session(const std::shared_ptr<Keeping>& keeping);
+  void on_moved(const std::shared_ptr<Keeping>& keeping, const std::string& path,
+                const Result<TransactionReply>& answer);
+  void destroy(const std::string& session);
 
   // --- backend_reads.cc A request that only reads, retried until its deadline.
   void get(std::string target, BootInstant deadline, GetDone done);

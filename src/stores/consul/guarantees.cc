@@ -10,6 +10,7 @@ Guarantees guarantees(const ConsulAddress& address) {
   result.store = "consul";
   result.scope = "all clients of one datacenter";
   result.survives_restart = result.survives_failover = true;
+  result.ends_with_client = address.recipe;
   result.min_ttl = address.session_ttl;
   result.max_ttl = std::chrono::hours(24);
   result.least_renewal = std::chrono::floor<std::chrono::milliseconds>(
@@ -36,6 +37,8 @@ Guarantees guarantees(const ConsulAddress& address) {
        "a cluster recovered from older data forgets grants, and its indexes go back"},
       {"wall clock of a host jumps", Guarantee::kYes, Guarantee::kYes,
        "neither side's deadlines look at it"},
+      {"an agent is deregistered", Guarantee::kDeclared, Guarantee::kYes,
+       "it takes the leases that outlive their client with it, if they were opened through it"},
       {"contender's key is deleted by hand", Guarantee::kDeclared, Guarantee::kYes,
        "use 'holdfast break', which tells the holder"},
   };
