@@ -213,8 +213,8 @@ def fencing():
 def choosing():
     picture = Picture(
         860, 560, "Which store for whom",
-        "One process: memory. One host: SQLite. Several hosts: Redis where a fail-over may forget a lock, "
-        "or where leases must outlive their clients; otherwise ZooKeeper, etcd or Consul.")
+        "One process: memory. One host: SQLite. Several hosts: Redis where a fail-over may forget a lock; "
+        "otherwise ZooKeeper, etcd or Consul.")
     left, middle, right = 20, 300, 610
     picture.box(middle, 24, 260, 52, ["Who shares the lock?"], "a")
     picture.line([(middle, 50), (130, 50), (130, 112)])
@@ -223,14 +223,8 @@ def choosing():
     picture.line([(middle + 260, 50), (720, 50), (720, 112)])
     picture.text(570, 42, "processes of one host", "note")
     picture.box(right, 112, 230, 62, ["sqlite:", "a file; no server needed"], "b")
-    picture.line([(430, 76), (430, 208)])
-    picture.text(438, 150, "several hosts", "note")
-    picture.box(middle - 20, 208, 300, 88, ["Must a lease outlive its client?", "Once, JobTimes::at_least_for,",
-                                            "holdfast acquire, run --min-hold"], "a")
-    picture.line([(middle - 20, 252), (130, 252), (130, 404)])
-    picture.text(200, 244, "yes", "note")
-    picture.line([(430, 296), (430, 352)])
-    picture.text(438, 328, "no", "note")
+    picture.line([(430, 76), (430, 352)])
+    picture.text(438, 228, "several hosts", "note")
     picture.box(middle - 20, 352, 300, 106, ["May two hold it for a moment?", "After a fail-over of the store:",
                                              "the resource checks the token,", "or work done twice is bearable"], "a")
     picture.line([(middle - 20, 430), (240, 430)])

@@ -161,7 +161,7 @@ void write_stores(std::ostream& out, const Stores& stores) {
         [&](const Guarantees& store) { return store.*each.field ? "yes" : "no"; });
   }
   row(out, "a lease goes on without its client", stores,
-      [](const Guarantees& store) { return store.bound_to_client ? "no" : "yes"; });
+      [](const Guarantees& store) { return store.ends_with_client ? "no" : "yes"; });
 }
 
 void write_primitives(std::ostream& out, const Stores& stores) {
@@ -172,7 +172,7 @@ void write_primitives(std::ostream& out, const Stores& stores) {
         std::string("[`") + each.name + "`](../../include/holdfast/" + each.header + ".h)";
     row(out, title, stores, [&](const Guarantees& store) {
       std::string lacks;
-      if (store.bound_to_client && std::string_view(each.name) == "Once") {
+      if (store.ends_with_client && std::string_view(each.name) == "Once") {
         lacks = "leases that go on without their client";
       }
       for (const auto need : each.needs) {
@@ -194,7 +194,7 @@ void write_lacks(std::ostream& out, const Stores& stores) {
     if (lacking) out << "- " << each.name << ": " << each.without << ".\n";
   }
   const bool bound = std::any_of(stores.begin(), stores.end(),
-                                 [](const Guarantees& store) { return store.bound_to_client; });
+                                 [](const Guarantees& store) { return store.ends_with_client; });
   if (bound) {
     out << "- a lease goes on without its client: `adopt()`, `Once`, `JobTimes::at_least_for`, "
            "`holdfast acquire` and `run --min-hold` are refused with kUnsupported.\n";

@@ -44,38 +44,6 @@ inline constexpr std::string_view kNeedLeasesOfTheirOwn[] = {
     "SharedMutexTest.AnUpgradeIsLostWithTheReadersLease",
 };
 
-// Leases that go on without the client that took them.
-inline constexpr std::string_view kNeedLeasesWithoutClient[] = {
-    "AsyncScenarios.ACancelAtAnyStepOfAOnceGuardLeavesNothing",
-    "AsyncTest.ACoroutineAdoptsALease",
-    "AsyncTest.WhatOutlivesItsClientHasAsynchronousCallsToo",
-    "JobLockTest.AJobThatEndsEarlyKeepsTheOthersOut",
-    "JobLockTest.AJobThatHasEndedIsFreeWhenItsTimeIsOverNotItsLease",
-    "JobLockTest.RefusesWhatCannotBe",
-    "JobLockTest.SoDoesAMachineThatDies",
-    "JobLockTest.SoDoesItsDestructor",
-    "LeaseTest.ADetachedLeaseIsAdoptedByItsId",
-    "LeaseTest.ADetachedLeaseThatWasWaitedForIsWhole",
-    "LeaseTest.ALeaseIsAdoptedWithAShorterTtlToo",
-    "LeaseTest.ALeaseIsRenewedAfterThousandsOfAdoptions",
-    "LeaseTest.AnAdoptedLeaseKeepsItsTtl",
-    "ObserverTest.AJobThatKeepsItsLockHasEndedItsHold",
-    "OnceTest.ARetentionTimeIsNotStretchedToTheLease",
-    "OnceTest.ATurnThatWasMovedElsewhereIsCompletedThere",
-    "OnceTest.ATurnThatIsOverCompletesNothing",
-    "OnceTest.AfterACrashTheNextOneIsFirst",
-    "OnceTest.AnOutcomeIsNotReplacedByItsFirstCaller",
-    "OnceTest.AfterAFailureTheNextOneIsFirst",
-    "OnceTest.ItsOutcomeCanBeLookedAtWithoutATurn",
-    "OnceTest.ItsOutcomeIsForgottenAfterTheRetentionTime",
-    "OnceTest.RefusesWhatCannotBe",
-    "OnceTest.RunsTheWorkOnce",
-    "OnceTest.TheFirstRunsAndTheOthersGetItsOutcome",
-    "RacesTest.AnAdoptersRenewalDoesNotStretchTheDeadlineOfTheFirst",
-    "RacesTest.ReleaseAfterDetachSaysThatItDidNothing",
-    "RacesTest.WhoLosesALeaseToAnAdopterIsToldAndDoesNotFreeIt",
-};
-
 // These cases expect a grant in the step that makes way for it: here its client grants it later.
 inline constexpr std::string_view kNeedOneStep[] = {
     "SemaphoreTest.ShrinksWhenPermitsHaveComeBack",
@@ -92,7 +60,6 @@ inline std::string not_supported_by_sessions(std::string_view test_case) {
     return std::find(std::begin(cases), std::end(cases), test_case) != std::end(cases);
   };
   if (has(kNeedLeasesOfTheirOwn)) return "leases last as long as the session";
-  if (has(kNeedLeasesWithoutClient)) return "leases end with their client";
   if (has(kNeedNewsOfValues)) return "values that are set are found by looking, not told";
   if (has(kNeedOneStep)) return "a shrink is finished a little later";
   return {};

@@ -1,6 +1,7 @@
 // The tests of the public library share this: one fresh place per test, on every store.
 #pragma once
 
+#include <algorithm>
 #include <unistd.h>
 
 #include <atomic>
@@ -59,6 +60,11 @@ inline Client connect_or_die(const std::string& url, ClientOptions options = {})
     std::abort();
   }
   return *std::move(client);
+}
+
+// Not below the session's length, where leases live by sessions.
+inline std::chrono::milliseconds shortest_ttl(const Client& client, std::chrono::milliseconds ttl) {
+  return client.guarantees().bound_to_client ? std::max(ttl, client.guarantees().min_ttl) : ttl;
 }
 
 template <typename T>

@@ -32,6 +32,7 @@ ZookeeperBackend::ZookeeperBackend(ZookeeperAddress address, const port::StoreCo
 Guarantees ZookeeperBackend::guarantees() const {
   Guarantees result = zookeeper::guarantees(length_, session_->agreed_length());
   layout_->limit(result);
+  result.ends_with_client = !keeps();
   return result;
 }
 

@@ -61,6 +61,12 @@ class ZookeeperBackend final : public contend::Backend {
             Done<std::optional<Read>> done) override;
   bool rewrites() const override { return layout_->keeps_record(); }
   bool keeps_record() const override { return layout_->keeps_record(); }
+  bool keeps() const override { return layout_->keeps_record(); }
+  // The first waiter for permits watches the folder, and reads no contender.
+  bool keeps_permits() const override { return false; }
+  void keep(std::uint64_t epoch, contend::Keep what, BootInstant deadline,
+            Done<std::optional<Read>> done) override;
+  void drop(std::string lock, QueueEntry place, BootInstant deadline, Done<bool> done) override;
   void write(std::uint64_t epoch, std::string lock, QueueEntry place, Details details,
              BootInstant deadline, Done<std::optional<Read>> done) override;
   void remove(std::uint64_t epoch, std::string lock, QueueEntry place, BootInstant deadline,
@@ -84,6 +90,7 @@ class ZookeeperBackend final : public contend::Backend {
 
   static constexpr int kAttempts = 5;
   static constexpr std::string_view kValueFormat = "hf1 ";
+  static constexpr std::string_view kOwnNode = "node";  // Kept::lease of a persistent node.
 
   std::string folder(const std::string& lock) const { return layout_->folder(lock); }
   std::string node(const std::string& lock, const QueueEntry& place) const {
@@ -178,6 +185,28 @@ class ZookeeperBackend final : public contend::Backend {
   // The folder exists, or could not be created; in that case each queued request finds out by
   // itself.
   void enter_queued(const std::string& path);
+
+  // --- backend_keep.cc
+  struct Keeping {
+    std::uint64_t epoch = 0;
+    contend::Keep what;
+    bool renews = false;  // It is kept already.
+    bool makes_value = false;
+    int attempts = kAttempts;
+    std::int32_t version = 0;
+  };
+  using KeepingPtr = std::shared_ptr<Keeping>;
+  void read_to_keep(const Op<std::optional<Read>>& op, const KeepingPtr& keeping);
+  void write_kept(const Op<std::optional<Read>>& op, const KeepingPtr& keeping);
+  // Those of a kept contender tell the time that it has left.
+  void complete_read(const Op<std::optional<Read>>& op, Read read, const NodeStat& stat);
+  void complete_listing(const Op<Listing>& op, Listing listing);
+  static bool is_kept(const Details& details) {
+    return details.kept && details.kept->lease == kOwnNode;
+  }
+  static void note_kept(QueueEntry& place, const NodeStat& stat);
+  template <typename T, typename Then>
+  void ask_time(const Op<T>& op, Then then);
 
   // A listing in full: it is repeated until nothing changed during it.
   struct Reading {

@@ -41,11 +41,12 @@ void ZookeeperBackend::read(std::string lock, QueueEntry place, WakerPtr waker,
                             BootInstant deadline, Done<std::optional<Read>> done) {
   auto op = make<std::optional<Read>>(deadline, std::move(done));
   session_->when_ready(op, [this, op, waker, above = folder(lock), path = node(lock, place)] {
-    auto answered = [op, path, layout = layout_](const Reply& reply) {
+    auto answered = [this, op, path, layout = layout_](const Reply& reply) {
       if (reply.rc == ZNONODE) return op->complete(std::optional<Read>());
       if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
-      op->complete(std::optional(
-          Read{layout->details(reply.text, path), reply.stat.created, reply.stat.modified}));
+      complete_read(
+          op, Read{layout->details(reply.text, path), reply.stat.created, reply.stat.modified},
+          reply.stat);
     };
     link_for(above).get(path, waker, {op, std::move(answered)}, above);
   });
@@ -150,6 +151,7 @@ void ZookeeperBackend::note(Reading& reading, std::size_t i, const Reply& reply)
     place.details = layout_->details(reply.text, reading.path + "/" + layout_->node(place));
     place.created = reply.stat.created;
     place.modified = reply.stat.modified;
+    note_kept(place, reply.stat);
   }
 }
 
@@ -179,7 +181,7 @@ void ZookeeperBackend::finish(const Op<Listing>& op, const ReadingPtr& reading) 
   }
   std::erase_if(reading->listing.queue, [](const QueueEntry& place) { return !place.details; });
   reading->listing.in_full = true;
-  op->complete(std::move(reading->listing));
+  complete_listing(op, std::move(reading->listing));
 }
 
 }  // namespace holdfast::stores::zookeeper

@@ -12,6 +12,7 @@ Guarantees guarantees(std::chrono::milliseconds session, std::chrono::millisecon
   result.store = "zookeeper";
   result.scope = "all clients of one ensemble";
   result.survives_restart = result.survives_failover = true;
+  result.ends_with_client = false;
   result.min_ttl = session;
   result.max_ttl = std::chrono::hours(24);
   result.least_renewal = std::chrono::floor<std::chrono::milliseconds>(
@@ -36,6 +37,10 @@ Guarantees guarantees(std::chrono::milliseconds session, std::chrono::millisecon
       {"somebody deletes a contender's node with other tools", Guarantee::kDeclared,
        Guarantee::kYes,
        "its holder learns of it when the session is told to look, or at its release"},
+      {"wall clock of the leader jumps, a lease outlives its client", Guarantee::kDeclared,
+       Guarantee::kYes,
+       "waiters end such a lease by the leader's clock: sooner or later by the jump, also "
+       "if another leader has another time"},
       {"wall clock of a server or client jumps", Guarantee::kYes, Guarantee::kYes,
        "sessions and deadlines count on monotonic clocks"},
   };

@@ -30,6 +30,7 @@ struct NodeStat {
   std::int32_t version = 0;
   std::int32_t children_version = 0;
   std::int32_t length = 0;  // Length of the data.
+  std::int64_t changed_ms = 0;  // When it was modified, by the leader's clock.
 };
 
 struct Reply {
