@@ -57,6 +57,31 @@ inline void expect_released(Lease& lease) {
   EXPECT_TRUE(released) << released.error().message();
 }
 
+// A lease of its own needs neither its client nor its server: it is still there, with its token,
+// for a client that has its id.
+template <typename Kill, typename Start>
+void expect_a_kept_lease_outlasts(const std::string& url, Kill kill, Start start) {
+  const Client two = connect(url);
+  Client one = connect(url);
+  auto lease = one.mutex("kept").acquire({.wait = kLong, .ttl = 300s, .auto_renew = false});
+  ASSERT_TRUE(lease) << lease.error().message();
+  const std::string id = lease->id();
+  const Token token = lease->token();
+  lease->detach();
+  EXPECT_TRUE(one.close());
+  kill();
+  start();
+  EXPECT_TRUE(eventually([&] {
+    const auto tried = two.mutex("kept").try_acquire();
+    return tried && !*tried;
+  })) << "the server is back, and the lock is not held";
+  auto adopted = two.adopt(id);
+  ASSERT_TRUE(adopted) << adopted.error().message();
+  EXPECT_EQ(adopted->token(), token);
+  expect_released(*adopted);
+  EXPECT_GT(hold(two, "kept").token(), token);
+}
+
 inline bool fires(std::stop_token token, milliseconds within = kLong) {
   auto fired = std::make_shared<std::promise<void>>();
   auto future = fired->get_future();

@@ -110,6 +110,12 @@ TEST_F(ConsulFaultsTest, WhereNobodyListensConnectingSaysSo) {
       << client.error().message();
 }
 
+TEST_F(ConsulFaultsTest, AKeptLeaseOutlastsItsClientAndARestart) {
+  ConsulServer server;
+  expect_a_kept_lease_outlasts(
+      server.url({{"session", "15s"}}), [&] { server.kill9(); }, [&] { server.start(); });
+}
+
 TEST_F(ConsulFaultsTest, ARestartedServerStillKnowsTheHolder) {
   ConsulServer server;
   Client one = connect(server.url({{"session", "15s"}}));

@@ -104,31 +104,10 @@ TEST(EtcdServerFaultsTest, ARestartedServerStillKnowsTheHolder) {
   EXPECT_GT(hold(two, "a").token(), first);
 }
 
-// A lease of its own, which neither its client nor its server is needed for.
-TEST(EtcdServerFaultsTest, AKeptLeaseOutlivesItsClientAndARestart) {
+TEST(EtcdServerFaultsTest, AKeptLeaseOutlastsItsClientAndARestart) {
   EtcdCluster etcd;
-  Client two = connect(etcd.url("?session=15s"));
-  std::string id;
-  Token token;
-  {
-    Client one = connect(etcd.url("?session=15s"));
-    Lease lease = one.mutex("a").acquire({.ttl = 120s, .auto_renew = false}).value();
-    id = lease.id();
-    token = lease.token();
-    lease.detach();
-    EXPECT_TRUE(one.close());
-  }
-  etcd.kill9();
-  etcd.start();
-  EXPECT_TRUE(eventually([&] {
-    const auto tried = two.mutex("a").try_acquire();
-    return tried && !*tried;
-  })) << "the server is back, and the lock is held";
-  auto adopted = two.adopt(id);
-  ASSERT_TRUE(adopted) << adopted.error().message();
-  EXPECT_EQ(adopted->token(), token);
-  expect_released(*adopted);
-  EXPECT_GT(hold(two, "a").token(), token);
+  expect_a_kept_lease_outlasts(
+      etcd.url("?session=15s"), [&] { etcd.kill9(); }, [&] { etcd.start(); });
 }
 
 // The session of a kept lease's client ends. The client hears of nothing, and renews it.

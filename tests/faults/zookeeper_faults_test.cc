@@ -373,11 +373,20 @@ TEST_F(ZookeeperFaults, ATtlShorterThanTheSessionIsRefusedByName) {
   EXPECT_NE(tried.error().message().find("session"), std::string::npos);
 }
 
-TEST_F(ZookeeperFaults, WhatNeedsALeaseWithoutItsClientIsRefused) {
-  const Client client = patient(url("1s"));
-  const auto once = client.once("orders", 1min).begin({.ttl = 30s});
-  ASSERT_FALSE(once);
-  EXPECT_EQ(once.error().code(), Errc::kUnsupported);
+TEST_F(ZookeeperFaults, AKeptLeaseOutlastsItsClientAndARestart) {
+  expect_a_kept_lease_outlasts(
+      url("20s"), [] { server().kill9(); },
+      [] {
+        server().start();
+        server().await_serving();
+      });
+}
+
+TEST_F(ZookeeperFaults, PermitsEndWithTheirClient) {
+  const auto tried = patient(url("1s")).semaphore("orders", 3).acquire(
+      1, {.wait = 1s, .ttl = 30s, .outlives_client = true});
+  ASSERT_FALSE(tried);
+  EXPECT_EQ(tried.error().code(), Errc::kUnsupported);
 }
 
 // --- Three servers.
