@@ -9,7 +9,7 @@ Guarantees guarantees(std::chrono::milliseconds authority) {
   result.fenced = result.fair = result.shared = result.permits = true;
   result.upgrade = result.list = true;
   result.values = result.multi = result.watch_every_change = false;
-  result.bound_to_client = true;
+  result.bound_to_client = result.ends_with_client = true;
   result.survives_restart = result.survives_failover = false;
   result.min_ttl = authority;
   result.max_ttl = std::chrono::hours(24);
