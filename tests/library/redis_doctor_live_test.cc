@@ -91,6 +91,7 @@ TEST_F(RedisDoctorTest, AReplicaIsAWarningAtThePrimary) {
   ASSERT_TRUE(server_->eventually(
       [](RedisServer& server) { return server.info("replication", "connected_slaves") == "1"; }));
   expect("replicas", Severity::kWarning, "1 replica");
+  expect("min-replicas", Severity::kWarning, "goes on granting");
 }
 
 TEST_F(RedisDoctorTest, AClockThatIsOffIsAWarning) {

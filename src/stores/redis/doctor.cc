@@ -76,6 +76,7 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
         access_(std::move(access)),
         tls_(address.tls || !address.socket_path.empty()),
         db_(std::to_string(address.db)),
+        wanted_replicas_(address.replicas),
         deadline_(deadline) {}
 
   void start() {
@@ -170,12 +171,14 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
   void judge_memory();
   void judge_persistence();
   void judge_replicas();
+  void judge_confirmations();
   void judge_clock();
   void judge_access();
 
   const DoctorAccess access_;
   const bool tls_;
   const std::string db_;
+  const long wanted_replicas_;  // replicas= of the URL.
   const base::BootInstant deadline_;
   Facts facts_;
   // Why INFO was not answered; empty if it was.
@@ -257,8 +260,34 @@ void Examination::judge_replicas() {
         std::string(fact("connected_slaves")) +
             " replicas: replication is asynchronous, so that a promoted one may not know of a lock",
         "rely on fencing tokens, or wait out the longest lease before a replica is promoted");
+    judge_confirmations();
   } else {
     add(Severity::kOk, "replicas", "none: no fail-over can lose a lock");
+    judge_confirmations();
+  }
+}
+
+void Examination::judge_confirmations() {
+  const long replicas = number_in(fact("connected_slaves"));
+  if (replicas > 0 && fact("config min-replicas-to-write") == "0") {
+    add(Severity::kWarning, "min-replicas",
+        "min-replicas-to-write is 0: a primary that is cut off goes on granting locks",
+        "set min-replicas-to-write 1 and min-replicas-max-lag 2");
+  }
+  if (wanted_replicas_ == 0) return;
+  const std::string wanted = "replicas=" + std::to_string(wanted_replicas_);
+  if (wanted_replicas_ > replicas) {
+    add(Severity::kProblem, "confirmations",
+        wanted + " of the URL, but " + std::to_string(replicas) +
+            " are connected: no lock can be granted",
+        "bring the replicas back, or lower replicas=");
+  } else if (wanted_replicas_ < replicas) {
+    add(Severity::kWarning, "confirmations",
+        wanted + " of the URL is below the number of replicas (" + std::to_string(replicas) +
+            "): one that has not confirmed a grant may be promoted",
+        "set replicas= to the number of replicas that may be promoted");
+  } else {
+    add(Severity::kOk, "confirmations", wanted + ": all connected replicas confirm each grant");
   }
 }
 
