@@ -332,6 +332,7 @@ TEST_F(MysqlFaultsTest, TheServersSettingsDoNotChangeWhatIsStored) {
                                   "--autocommit=0", "--default-time-zone=+13:00",
                                   "--transaction-isolation=SERIALIZABLE",
                                   "--character-set-server=utf16", "--completion-type=1"}});
+  odd.sql("SET GLOBAL sql_select_limit = 1");
   UrlSite site(url_at(odd.port()));
   Client alice(site, "alice");
   const std::string name = "it's \"x\"\\ \xc3\xa4";
@@ -346,6 +347,12 @@ TEST_F(MysqlFaultsTest, TheServersSettingsDoNotChangeWhatIsStored) {
   const auto next = bob.acquire(Request(name, fresh()));
   ASSERT_TRUE(next);
   EXPECT_GT(next->token, held->token);
+  // A step reads the whole queue, whatever sql_select_limit is.
+  for (int waiter = 0; waiter < 3; ++waiter) {
+    const auto queued = alice.acquire(Request(name, fresh()));
+    ASSERT_TRUE(queued) << queued.error().message();
+    EXPECT_EQ(queued->status, AcquisitionStatus::kWaiting);
+  }
 }
 
 TEST_F(MysqlFaultsTest, TheDoctorFindsALogThatIsNotFlushed) {

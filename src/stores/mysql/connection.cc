@@ -25,6 +25,7 @@ constexpr char kSession[] =
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;"
     "SET SESSION autocommit = 1, completion_type = 0, time_zone = '+00:00',"
     " sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_safe_updates = 0,"
+    " sql_select_limit = 18446744073709551615,"
     " group_concat_max_len = 1048576, innodb_lock_wait_timeout = 2, lock_wait_timeout = 5,"
     " wait_timeout = 28800 /*M! , idle_transaction_timeout = 5 */;"
     "SELECT @@global.read_only";
