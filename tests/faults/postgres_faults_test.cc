@@ -1,6 +1,7 @@
 // Faults around a real PostgreSQL server, seen through the store.
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -245,6 +246,42 @@ TEST_F(PostgresFaultsTest, WhatIsWrongWithTheServerIsToldByName) {
       refusal("postgres://nobody-here@127.0.0.1:" + std::to_string(server().port()) + "/postgres");
   ASSERT_TRUE(nobody);
   EXPECT_EQ(nobody->code(), Errc::kPermissionDenied) << nobody->message();
+}
+
+TEST_F(PostgresFaultsTest, AVariableThatNamesAnotherServerIsRefused) {
+  ::setenv("PGHOSTADDR", "127.0.0.2", 1);
+  const auto refused = refusal(url_at(server().port()));
+  ::unsetenv("PGHOSTADDR");
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->code(), Errc::kInvalidArgument);
+  EXPECT_NE(refused->message().find("PGHOSTADDR"), std::string::npos) << refused->message();
+}
+
+// Bytes are read in either form that a role, a database or a server may ask for.
+TEST_F(PostgresFaultsTest, EscapedBytesAreReadToo) {
+  server().sql("CREATE ROLE escapes LOGIN SUPERUSER");
+  server().sql("ALTER ROLE escapes SET bytea_output = escape");
+  const std::string url = "postgres://escapes@127.0.0.1:" + std::to_string(server().port()) +
+                          "/postgres?schema=escaped";
+  UrlSite site(url);
+  Client alice(site, "alice");
+  Client bob(site, "bob");
+  const std::string name = "\\x41 it's \xc3\xa4";
+  const AcquisitionId first = fresh();
+  const AcquisitionId second = fresh();
+  ASSERT_EQ(alice.acquire(Request(name, first))->status, AcquisitionStatus::kHeld);
+  const auto queued = bob.acquire(Request(name, second));
+  ASSERT_TRUE(queued) << queued.error().message();
+  EXPECT_EQ(queued->status, AcquisitionStatus::kWaiting);
+  const auto info = alice.inspect(name);
+  ASSERT_TRUE(info) << info.error().message();
+  ASSERT_TRUE(*info);
+  EXPECT_EQ((*info)->name, name);
+  EXPECT_EQ((*info)->waiters.size(), 1U);
+  ASSERT_EQ(*alice.release(name, first), EndStatus::kReleased);
+  const auto told = bob.inbox().next(second);
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->kind, Push::Kind::kGranted);
 }
 
 TEST_F(PostgresFaultsTest, AWrongPasswordIsToldAndNotShown) {

@@ -11,6 +11,7 @@ namespace {
 
 std::string one_line(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
+  std::erase(text, '\t');
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
 }

@@ -86,6 +86,10 @@ std::vector<std::pair<std::string, std::string>> PostgresAddress::keywords() con
 Result<PostgresAddress> parse_postgres_url(port::StoreUrl& url) {
   PostgresAddress address;
   address.tls = url.scheme == "postgress";
+  // libpq has no word for "none", and two users of one URL must meet at one server.
+  if (const char* elsewhere = std::getenv("PGHOSTADDR"); elsewhere && *elsewhere != '\0') {
+    return bad("libpq would connect to PGHOSTADDR instead of the URL's host: unset that variable");
+  }
   const char* variable = "HOLDFAST_POSTGRES_PASSWORD";
   const char* own = std::getenv(variable);
   if (own == nullptr || *own == '\0') variable = "PGPASSWORD";

@@ -62,10 +62,20 @@ class PostgresRows final : public sql::Rows {
   }
   std::string bytes(int row, int column) const override {
     const std::string_view shown = text(row, column);
-    return shown.starts_with("\\x") ? sql::from_hex(shown.substr(2)) : std::string();
+    return shown.starts_with("\\x") ? sql::from_hex(shown.substr(2)) : unescaped(row, column);
   }
 
  private:
+  // Where the user, the database or the server has bytea_output = escape.
+  std::string unescaped(int row, int column) const {
+    const auto* shown =
+        reinterpret_cast<const unsigned char*>(PQgetvalue(result_.get(), row, column));
+    std::size_t size = 0;
+    const std::unique_ptr<unsigned char, decltype(&PQfreemem)> bytes(
+        PQunescapeBytea(shown, &size), &PQfreemem);
+    return bytes ? std::string(reinterpret_cast<const char*>(bytes.get()), size) : std::string();
+  }
+
   std::unique_ptr<PGresult, decltype(&PQclear)> result_;
 };
 
