@@ -28,7 +28,7 @@ Examples
   holdfast run --no-wait deploy -- make deploy   a second run ends with 124
 
 The store of the locks: --store URL, else HOLDFAST_STORE, else the configuration file, else an
-SQLite file of your own, for the processes of this host ('holdfast help stores' has more):
+SQLite file of your own, for the processes of this host. 'holdfast help stores' explains them:
 %STORES%
 
 All commands have --json, --store URL, --config FILE, -v, -q, --log-format json|logfmt (of stderr).
@@ -444,6 +444,27 @@ std::string row(std::string_view left, std::string_view right, std::size_t width
   return line + std::string(right) + "\n";
 }
 
+// The URLs of all stores, in lines that a terminal holds.
+std::string url_patterns() {
+  constexpr std::size_t kWidth = 98;
+  std::string text, line;
+  for (const StoreKind& store : known_stores()) {
+    std::string_view left = store.pattern.url;
+    while (!left.empty()) {
+      const std::size_t end = std::min(left.find(", "), left.size());
+      const std::string url = (line.empty() ? "  " : ", ") + std::string(left.substr(0, end));
+      left.remove_prefix(std::min(end + 2, left.size()));
+      if (line.size() + url.size() < kWidth) {
+        line += url;
+        continue;
+      }
+      text += line + ",\n";
+      line = "  " + url.substr(2);
+    }
+  }
+  return text + line + "\n";
+}
+
 std::vector<std::string> command_names() {
   std::vector<std::string> names{"stores"};
   for (const Command& one : kCommands) names.emplace_back(one.name());
@@ -452,19 +473,18 @@ std::vector<std::string> command_names() {
 
 // Puts the commands, and what the stores declare, in place of each %WORD% that stands for them.
 std::string with_lists(std::string_view page) {
-  std::string commands, patterns, examples, variables;
+  std::string commands, examples, variables;
   for (const Command& one : kCommands) {
     if (one.begins_group) commands += "\n";
     commands += row("holdfast " + std::string(one.usage), one.summary, 42);
   }
   for (const StoreKind& store : known_stores()) {
-    patterns += row(store.pattern.url, store.pattern.about, 54);
     for (const StoreExample& each : store.examples) examples += row(each.url, each.about, 40);
     if (!store.secret_variable.empty()) variables += row(store.secret_variable, store.title, 40);
   }
   std::string text(page);
   for (const auto& [word, with] :
-       {std::pair{"%COMMANDS%\n", commands}, std::pair{"%STORES%\n", patterns},
+       {std::pair{"%COMMANDS%\n", commands}, std::pair{"%STORES%\n", url_patterns()},
         std::pair{"%EXAMPLES%\n", examples + "\n"}, std::pair{"%VARIABLES%\n", variables + "\n"}}) {
     if (const auto at = text.find(word); at != text.npos) {
       text.replace(at, std::string_view(word).size(), with);

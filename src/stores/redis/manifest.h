@@ -26,8 +26,8 @@ inline constexpr StoreKind kManifest{
     .name = "redis",
     .title = "Redis",
     .url_starts = kUrlStarts,
-    .pattern = {"redis://HOST, rediss://HOST, redis+unix:///SOCKET,\n"
-                "  redis+sentinel://HOST,HOST, rediss+sentinel://HOST,HOST",
+    .pattern = {"redis://HOST, rediss://HOST, redis+unix:///SOCKET, "
+                "redis+sentinel://HOST,HOST, rediss+sentinel://HOST,HOST",
                 "many hosts, one Redis"},
     .examples = kExamples,
     .login = StoreLogin::kPassword,
