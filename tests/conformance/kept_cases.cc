@@ -30,6 +30,7 @@ TEST_P(KeptConformance, ItEndsByItself) {
 }
 
 TEST_P(KeptConformance, AHolderThatLetsGoLeavesItsValue) {
+  HOLDFAST_NEEDS(promised().values, "no values");
   const auto id = fresh();
   ASSERT_TRUE(holds(client().acquire(kept("orders", id))));
   const auto set = client().keep("orders", id, 2, kLong, "done");
