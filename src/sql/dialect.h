@@ -102,9 +102,12 @@ class Dialect {
   // "the schema holdfast": what they are found by.
   virtual std::string tables() const = 0;
   virtual int format() const = 0;
-  // The format of the tables on the server, 0 where it is not told; nullopt: they are not there.
+  struct FoundTables {
+    std::optional<std::int64_t> format{};  // nullopt: it is told nowhere.
+    bool complete = false;               // Every table is there.
+  };
   // Errors: kUnavailable (the server only reads), kPermissionDenied.
-  virtual Result<std::optional<std::int64_t>> find_format(const Ask& ask) const = 0;
+  virtual Result<FoundTables> find_tables(const Ask& ask) const = 0;
   // Makes what is not there, as one request; and the same for the server's own client.
   virtual Request creation() const = 0;
   virtual std::string script() const = 0;

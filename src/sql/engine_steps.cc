@@ -401,7 +401,8 @@ Error Engine::error_of(const Answer& answer) const {
       return {Errc::kPermissionDenied,
               what + ": see docs/stores/" + std::string(dialect_->store()) + ".md"};
     case Failure::kNoTables:
-      return {Errc::kCorruptState, what + ": the store's tables are not there: connect again"};
+      return {Errc::kCorruptState, what + ": a table of the store is missing in " +
+                                       dialect_->tables() + ": run 'holdfast store init'"};
     case Failure::kReadOnly:
       return {Errc::kUnavailable, what + ": this server only reads: connect to the primary"};
     case Failure::kOther:

@@ -39,10 +39,10 @@ class SqlStore final : public port::Store {
   ~SqlStore() override { close({}); }
 
   // The first step. Errors: as of prepare_schema().
-  Result<StoreSchema> prepare(bool may_create, BootInstant open_by) {
+  Result<StoreSchema> prepare(Making making, BootInstant open_by) {
     engine_.start();
     const auto ask = [&](Request request) { return ask_now(std::move(request), open_by); };
-    return prepare_schema(engine_.dialect(), ask, may_create);
+    return prepare_schema(engine_.dialect(), ask, making);
   }
 
   // The second one.
@@ -235,9 +235,11 @@ Result<std::unique_ptr<port::Store>> open_store(StoreParts parts, const port::St
     context.schema->sql = parts.dialect->script();
     return std::unique_ptr<port::Store>();
   }
-  const bool may_create = parts.may_create || context.schema != nullptr;
+  const Making making = context.schema != nullptr ? Making::kMissing
+                        : parts.may_create        ? Making::kFirst
+                                                  : Making::kForbidden;
   auto store = std::make_unique<SqlStore>(std::move(parts), context, std::move(tuning));
-  auto prepared = store->prepare(may_create, context.open_by);
+  auto prepared = store->prepare(making, context.open_by);
   if (!prepared) return prepared.error();
   if (context.schema != nullptr) {
     context.schema->made = *std::move(prepared);

@@ -50,6 +50,9 @@ class SchemaCase(CliCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout.strip()
 
+    def table(self, name):
+        return f"{self.place}.{name}" if POSTGRES else f"{self.place}{name}"
+
     def url(self, more="", user=None, place=None):
         option = "schema" if POSTGRES else "prefix"
         return (f"{STORE}://{user or self.user}:pw@{stores_test.SERVER.facts['place']}"
@@ -136,9 +139,29 @@ class InitTest(SchemaCase):
 
     def test_another_format_is_refused(self):
         self.made(self.admin)
-        meta = f"{self.place}.meta" if POSTGRES else f"{self.place}meta"
-        self.sql(f"UPDATE {meta} SET format = 2")
+        self.sql(f"UPDATE {self.table('meta')} SET format = 2")
         self.fails(self.init(self.admin), self.tables.removesuffix(" of "), "another format")
+
+    def test_a_dropped_table_is_seen_by_doctor_and_made_again(self):
+        self.made(self.admin)
+        for table in ("locks", "tickets", "tombstones", "extras"):
+            self.sql(f"DROP TABLE {self.table(table)}")
+            done = self.holdfast("doctor", "--store", self.admin)
+            self.assertEqual(done.returncode, 1, (table, done.stdout, done.stderr))
+            self.assertRegex(done.stdout, "table is missing(.|\\n)*holdfast store init")
+            self.assertTrue(self.made(self.admin)["created"], table)
+            self.assertFalse(self.made(self.admin)["created"], table)
+            self.assertEqual(self.holdfast("doctor", "-q", "--store", self.admin).returncode, 0)
+            self.runs(self.admin)
+
+    def test_a_format_that_is_told_nowhere_is_told_again(self):
+        self.made(self.admin)
+        for way in ("DELETE FROM", "DROP TABLE"):
+            self.sql(f"{way} {self.table('meta')}")
+            self.assertEqual(self.made(self.admin)["format"], 1)
+            self.runs(self.admin + "&create=no")
+            self.sql(f"DELETE FROM {self.table('meta')}")
+            self.runs(self.admin)
 
     def test_a_server_that_only_reads_is_refused(self):
         self.made(self.admin)

@@ -46,7 +46,7 @@ class MysqlDialect final : public sql::Dialect {
   sql::Failure failure_of(const sql::Answer& answer) const override;
   std::string tables() const override { return "the tables " + prefix_ + "*"; }
   int format() const override { return kFormat; }
-  Result<std::optional<std::int64_t>> find_format(const Ask& ask) const override;
+  Result<FoundTables> find_tables(const Ask& ask) const override;
   sql::Request creation() const override;
   std::string script() const override;
   Guarantees guarantees() const override;

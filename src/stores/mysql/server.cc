@@ -3,6 +3,7 @@
 
 #include "src/port/examination.h"
 #include "src/stores/mysql/dialect.h"
+#include "src/stores/mysql/text.h"
 
 namespace holdfast::stores::mysql {
 namespace {
@@ -34,17 +35,21 @@ INSERT INTO @meta VALUES (1, 1) ON DUPLICATE KEY UPDATE id = id)sql";
 
 }  // namespace
 
-// The row is made last: without it the tables are not complete.
-Result<std::optional<std::int64_t>> MysqlDialect::find_format(const Ask& ask) const {
-  const auto there =
-      ask({"SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND "
-           "table_name = '" + prefix_ + "meta'"});
+Result<sql::Dialect::FoundTables> MysqlDialect::find_tables(const Ask& ask) const {
+  std::string names;
+  for (const char* const table : {"meta", "locks", "tickets", "tombstones", "extras"}) {
+    append(names, "'" + prefix_ + table + "'");
+  }
+  const auto there = ask({"SELECT COUNT(*), COALESCE(SUM(table_name = '" + prefix_ +
+                          "meta'), 0) FROM information_schema.tables WHERE table_schema = "
+                          "DATABASE() AND table_name IN (" + names + ')'});
   if (!there) return there.error();
-  if ((*there)->number(0, 0) == 0) return std::optional<std::int64_t>();
+  FoundTables result{.complete = (*there)->number(0, 0) == 5};
+  if ((*there)->number(0, 1) == 0) return result;
   const auto found = ask({with_tables("SELECT format FROM @meta")});
   if (!found) return found.error();
-  if ((*found)->size() == 0) return std::optional<std::int64_t>();
-  return std::optional<std::int64_t>((*found)->size() == 1 ? (*found)->number(0, 0) : 0);
+  if ((*found)->size() > 0) result.format = (*found)->number(0, 0);
+  return result;
 }
 
 // The last one's result, when all are made.
@@ -88,7 +93,7 @@ port::Findings MysqlDialect::judge(const sql::Rows& rows, bool /*listening*/) co
   if (rows.number(0, 4) != 4) {
     add(findings, Severity::kProblem, "tables",
         "a table is missing or not of InnoDB: without transactions nothing is guaranteed",
-        "drop the store's tables while nobody uses them, and connect again");
+        "run 'holdfast store init'; where a table is not of InnoDB: drop it while nobody uses it");
   }
   add(findings, Severity::kWarning, "replication",
       "replicas are not waited for: a promoted one forgets the newest grants",

@@ -126,7 +126,7 @@ sql::Failure PostgresDialect::failure_of(const sql::Answer& answer) const {
   return Failure::kOther;
 }
 
-Result<std::optional<std::int64_t>> PostgresDialect::find_format(const Ask& ask) const {
+Result<sql::Dialect::FoundTables> PostgresDialect::find_tables(const Ask& ask) const {
   const auto state = ask({statements_.check});
   if (!state) return state.error();
   if ((*state)->text(0, 0) == "t") {
@@ -134,10 +134,12 @@ Result<std::optional<std::int64_t>> PostgresDialect::find_format(const Ask& ask)
                                          ": this server only reads (a standby?): connect to the "
                                          "primary, or name all servers in the URL");
   }
-  if ((*state)->text(0, 1) != "t") return std::optional<std::int64_t>();
+  FoundTables found{.complete = (*state)->text(0, 2) == "t"};
+  if ((*state)->text(0, 1) != "t") return found;
   const auto format = ask({statements_.of("SELECT format FROM @meta")});
   if (!format) return format.error();
-  return std::optional<std::int64_t>((*format)->size() == 1 ? (*format)->number(0, 0) : 0);
+  if ((*format)->size() > 0) found.format = (*format)->number(0, 0);
+  return found;
 }
 
 std::string PostgresDialect::script() const {

@@ -43,7 +43,7 @@ class PostgresDialect final : public sql::Dialect {
   sql::Failure failure_of(const sql::Answer& answer) const override;
   std::string tables() const override { return "the schema " + schema_; }
   int format() const override { return kFormat; }
-  Result<std::optional<std::int64_t>> find_format(const Ask& ask) const override;
+  Result<FoundTables> find_tables(const Ask& ask) const override;
   sql::Request creation() const override { return {statements_.create}; }
   std::string script() const override;
   Guarantees guarantees() const override;

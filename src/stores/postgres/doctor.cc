@@ -11,8 +11,11 @@ constexpr char kQuestion[] = R"sql(
 SELECT current_setting('server_version'), current_setting('fsync'),
   current_setting('full_page_writes'), current_setting('autovacuum'),
   current_setting('synchronous_standby_names') <> '',
-  has_table_privilege('@locks', 'SELECT') AND has_table_privilege('@locks', 'INSERT')
-    AND has_table_privilege('@locks', 'UPDATE') AND has_table_privilege('@tickets', 'DELETE'))sql";
+  coalesce(bool_and(has_table_privilege(t, 'SELECT') AND has_table_privilege(t, 'INSERT')
+    AND has_table_privilege(t, 'UPDATE') AND has_table_privilege(t, 'DELETE')), true),
+  count(t) = 4
+FROM unnest(ARRAY[to_regclass('@locks'), to_regclass('@tickets'), to_regclass('@tombstones'),
+  to_regclass('@extras')]) AS t)sql";
 
 }  // namespace
 
@@ -39,6 +42,10 @@ port::Findings PostgresDialect::judge(const sql::Rows& rows, bool listening) con
     add(findings, Severity::kWarning, "replication",
         "no synchronous standby: a promoted replica forgets the newest grants",
         "set synchronous_standby_names, or rely on fencing tokens");
+  }
+  if (rows.text(0, 6) != "t") {
+    add(findings, Severity::kProblem, "tables", "a table is missing in " + tables(),
+        "run 'holdfast store init'; what stood in that table is lost");
   }
   if (rows.text(0, 5) != "t") {
     add(findings, Severity::kProblem, "permissions", "the user may not change the tables",

@@ -144,7 +144,9 @@ ORDER BY q.name, t.ord)sql";
 
 constexpr char kCheck[] = R"sql(
 SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
-  to_regclass('@meta') IS NOT NULL, current_setting('server_version_num'))sql";
+  to_regclass('@meta') IS NOT NULL,
+  to_regclass('@locks') IS NOT NULL AND to_regclass('@tickets') IS NOT NULL
+    AND to_regclass('@tombstones') IS NOT NULL AND to_regclass('@extras') IS NOT NULL)sql";
 
 std::string clock_of(std::string_view parameter) {
   return "coalesce($" + std::string(parameter) +
