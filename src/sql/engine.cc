@@ -91,7 +91,7 @@ void Engine::ask(Link& link, Request request, std::shared_ptr<Question> question
   });
 }
 
-void Engine::post(std::shared_ptr<Task> task) {
+void Engine::post(std::shared_ptr<Task> task, BootInstant when) {
   bool closed = false;
   {
     const base::LocalLock lock(mutex_);
@@ -99,8 +99,11 @@ void Engine::post(std::shared_ptr<Task> task) {
     if (!closed) live_.insert(task);
   }
   if (closed) return task->fail(closed_error());
-  link_.post([this, task = std::move(task)] {
-    if (take(task)) task->run();
+  link_.post([this, when, task = std::move(task)] {
+    const auto run = [this, task] {
+      if (take(task)) task->run();
+    };
+    when == BootInstant() ? run() : link_.at(when, run);
   });
 }
 

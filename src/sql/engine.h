@@ -112,8 +112,8 @@ class Engine {
   void start() { link_.start(); }
   void submit(CommandPtr command);
   void ask(Link& link, Request request, std::shared_ptr<Question> question);
-  // On the link's thread.
-  void post(std::shared_ptr<Task> task);
+  // On the link's thread, now or at `when`.
+  void post(std::shared_ptr<Task> task, base::BootInstant when = {});
   // Whether a command about it is under way or waits: for a task.
   bool is_busy(const std::string& name) const { return queues_.contains(name); }
   // No ticket will be made for this id by a request that is submitted from now on.

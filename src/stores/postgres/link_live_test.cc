@@ -1,17 +1,22 @@
-// The link of the SQL stores on a real server.
+// The link of the SQL stores, and the store's examination, on a real server.
 #include "src/sql/link.h"
 
 #include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "src/port/store_url.h"
+#include "src/sql/sql_store.h"
 #include "src/stores/postgres/connection.h"
+#include "src/stores/postgres/dialect.h"
 #include "src/stores/postgres/url.h"
+#include "tests/support/loop_thread.h"
 #include "tests/support/postgres_server.h"
 
 namespace holdfast::stores::postgres {
@@ -73,6 +78,91 @@ TEST_F(LinkLiveTest, AServerThatOwesAnAnswerAndSaysNothingIsGivenUp) {
   EXPECT_GE(BootClock::now() - begun, 400ms);
   EXPECT_LT(BootClock::now() - begun, 15s);
   link.close();
+}
+
+// Stands for a busy machine: the first notification comes late, or never.
+class LateWakeUps final : public sql::WakeUps {
+ public:
+  LateWakeUps(sql::Engine& engine, std::optional<std::chrono::milliseconds> after)
+      : engine_(engine), after_(after) {}
+
+  void start(base::BootInstant) override {
+    if (!after_) return;
+    engine_.link().post([this] {
+      engine_.link().at(BootClock::now() + *after_, [this] { engine_.set_listening(true); });
+    });
+  }
+  void close() override {}
+  port::WatchHandle watch_value(const std::string&, port::Task) override { return {}; }
+
+ private:
+  sql::Engine& engine_;
+  const std::optional<std::chrono::milliseconds> after_;
+};
+
+class NoListener final : public port::Listener {
+  void on_push(const port::Push&) override {}
+};
+
+class ExaminationLiveTest : public LinkLiveTest {
+ protected:
+  std::unique_ptr<port::Store> open(std::optional<std::chrono::milliseconds> after) {
+    auto url = *port::StoreUrl::parse(server().url());
+    sql::StoreParts parts;
+    parts.dialect = std::make_unique<PostgresDialect>(*parse_postgres_url(url));
+    parts.requests = parts.renewals = settings_for(server());
+    parts.wake_ups = [after](sql::Engine& engine) {
+      return std::make_unique<LateWakeUps>(engine, after);
+    };
+    port::StoreContext context;
+    context.loop = &loop_;
+    context.listener = &listener_;
+    context.owner = "alice";
+    return *sql::open_store(std::move(parts), context, {});
+  }
+
+  static std::future<Result<std::vector<Finding>>> probe(port::Store& store) {
+    auto answer = std::make_shared<std::promise<Result<std::vector<Finding>>>>();
+    store.probe(BootClock::now() + 60s, [answer](Result<std::vector<Finding>> findings) {
+      answer->set_value(std::move(findings));
+    });
+    return answer->get_future();
+  }
+
+  static Severity wake_ups_of(const Result<std::vector<Finding>>& findings) {
+    for (const Finding& finding : findings ? *findings : std::vector<Finding>()) {
+      if (finding.topic == "wake-ups") return finding.severity;
+    }
+    return Severity::kProblem;
+  }
+
+  static support::PostgresServer& server() {
+    static support::PostgresServer one{{}};
+    return one;
+  }
+
+ private:
+  support::LoopThread loop_;
+  NoListener listener_;
+};
+
+TEST_F(ExaminationLiveTest, ItWaitsForTheFirstNotification) {
+  const auto store = open(300ms);
+  EXPECT_EQ(wake_ups_of(probe(*store).get()), Severity::kOk);
+}
+
+TEST_F(ExaminationLiveTest, NotificationsThatNeverArriveAreAWarning) {
+  const auto store = open(std::nullopt);
+  EXPECT_EQ(wake_ups_of(probe(*store).get()), Severity::kWarning);
+}
+
+TEST_F(ExaminationLiveTest, AStoreThatClosesMeanwhileEndsIt) {
+  auto store = open(std::nullopt);
+  auto answer = probe(*store);
+  store->close({});
+  const auto findings = answer.get();
+  ASSERT_FALSE(findings);
+  EXPECT_EQ(findings.error().code(), Errc::kClosed);
 }
 
 }  // namespace
