@@ -47,6 +47,13 @@ class RecipeTest(StoreCase):
         for _ in self.on_each():
             self.ok("run", "job", "--", "sleep", "3")
 
+    def test_doctor_says_that_the_recipe_takes_a_guarantee_away(self):
+        for _ in self.on_each():
+            done = self.holdfast("doctor", "--require", "fenced")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("this one does without recipe= in its URL; these do", done.stderr)
+            self.assertNotRegex(done.stderr, rf"these do[^:]*:.*\b{STORE}\b")
+
     def test_looking_tells_what_the_form_knows(self):
         for recipe in self.on_each():
             if recipe == "for-update":

@@ -145,26 +145,37 @@ std::optional<std::vector<Missing>> find_missing(const DoctorOptions& options,
   return missing;
 }
 
-// Names the stores that guarantee it when set up by their pages, and what to do without them.
-std::string advice_on(const NamedGuarantee& promise) {
+// Names the stores that guarantee it when set up by their pages, and what to do without them. Where
+// the URL has a recipe= and its store is among them, the recipe is the reason.
+std::string advice_on(const NamedGuarantee& promise, std::string_view url) {
+  const StoreKind* const own = store_of_url(url);
+  const std::size_t options = url.find('?');
+  const bool recipe = options != url.npos && (url.find("?recipe=", options) != url.npos ||
+                                              url.find("&recipe=", options) != url.npos);
   std::string names;
+  std::string without;
   for (const StoreKind& store : known_stores()) {
     const auto& out = store.leaves_out;
     if (!store.shared_by_processes || std::find(out.begin(), out.end(), promise.name) != out.end())
       continue;
+    if (recipe && own != nullptr && own->name == store.name) {
+      without = "this one does without recipe= in its URL; ";
+      continue;
+    }
     names += (names.empty() ? "" : ", ") + std::string(store.name);
   }
-  std::string advice = names.empty() ? "no store that processes share guarantees it"
-                                     : "these do ('holdfast help stores'): " + names;
+  std::string advice = without;
+  advice += names.empty() ? "no store that processes share guarantees it"
+                          : "these do ('holdfast help stores'): " + names;
   if (promise.otherwise != nullptr) advice += std::string("; or ") + promise.otherwise;
   return advice;
 }
 
-void complain_of(const Missing& missing, const DoctorReport& report) {
+void complain_of(const Missing& missing, const DoctorReport& report, std::string_view url) {
   const std::string name = in_quotes(missing.promise->name);
   if (!missing.promised) {
     complain("this store does not guarantee " + name + ", which --require asks for; " +
-             advice_on(*missing.promise));
+             advice_on(*missing.promise, url));
     return;
   }
   std::string problems;
@@ -191,7 +202,7 @@ int diagnose(const Client& client, const DoctorOptions& options, const Settings&
     print(options.common.quiet ? problems_text(*report) : doctor_text(*report));
   }
   if (!flush_output()) return kExitError;
-  for (const Missing& one : *missing) complain_of(one, *report);
+  for (const Missing& one : *missing) complain_of(one, *report, settings.store.url);
   return report->healthy() && missing->empty() ? 0 : kExitUnhealthy;
 }
 
