@@ -53,6 +53,8 @@ enum class Failure : std::uint8_t {
   kChangedNothing,  // Worth another try: a deadlock, a lock timeout, a serialization failure.
   kPermission,
   kNoTables,
+  kForeignTables,  // Not of this store, or of another version of it.
+  kSettings,       // The URL or the environment names something that is not there.
   kReadOnly
 };
 

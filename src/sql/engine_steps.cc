@@ -403,6 +403,11 @@ Error Engine::error_of(const Answer& answer) const {
     case Failure::kNoTables:
       return {Errc::kCorruptState, what + ": a table of the store is missing in " +
                                        dialect_->tables() + ": run 'holdfast store init'"};
+    case Failure::kForeignTables:
+      return {Errc::kCorruptState, what + ": the tables in " + dialect_->tables() +
+                                       " are not those of Holdfast: name another place for the "
+                                       "tables in the URL"};
+    case Failure::kSettings: return {Errc::kInvalidArgument, what};
     case Failure::kReadOnly:
       return {Errc::kUnavailable, what + ": this server only reads: connect to the primary"};
     case Failure::kOther:

@@ -163,6 +163,27 @@ class InitTest(SchemaCase):
             self.sql(f"DELETE FROM {self.table('meta')}")
             self.runs(self.admin)
 
+    def test_settings_that_cannot_work_say_what_to_change(self):
+        def refused(url, *words):
+            done = self.holdfast("run", "--store", url, "job", "--", "true")
+            self.fails(done, *words)
+            self.assertNotIn("retrying is safe", done.stderr)
+
+        place = stores_test.SERVER.facts["place"].split("/")[0]
+        refused(self.admin.replace("&user", "&database=nosuch&user") if POSTGRES else
+                self.admin.replace("=test", "=nosuch"),
+                "nosuch", "CREATE DATABASE, or name another one")
+        refused(f"{STORE}://{place}/app?database=app", "given twice, as the path and as database=")
+        self.sql(f"CREATE SCHEMA {self.place}; CREATE TABLE {self.table('meta')} (id int)"
+                 if POSTGRES else f"CREATE TABLE {self.table('meta')} (id int)")
+        refused(self.admin, self.tables.removesuffix(" of "), "not those of Holdfast",
+                "name another place")
+        if POSTGRES:
+            refused(self.admin.replace(f"={self.place}", "=pg_x"), "pg_", "name another one")
+            refused(f"postgres://{place}/app?port=5", "port is for postgres+unix://")
+            self.env["PGSERVICE"] = "nosuch"
+            refused(self.admin, "nosuch", "unset PGSERVICE")
+
     def test_a_server_that_only_reads_is_refused(self):
         self.made(self.admin)
         self.grant()

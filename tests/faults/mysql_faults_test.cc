@@ -264,7 +264,7 @@ TEST_F(MysqlFaultsTest, WhatIsWrongWithTheServerIsToldByName) {
   const auto missing =
       refusal("mysql://root@127.0.0.1:" + std::to_string(server().port()) + "/not_there");
   ASSERT_TRUE(missing);
-  EXPECT_EQ(missing->code(), Errc::kUnavailable);
+  EXPECT_EQ(missing->code(), Errc::kInvalidArgument);
   EXPECT_NE(missing->message().find("CREATE DATABASE"), std::string::npos) << missing->message();
 }
 

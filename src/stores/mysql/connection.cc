@@ -370,7 +370,9 @@ bool MysqlConnection::lose() {
   const unsigned number = ::mysql_errno(&mysql_);
   error_code_ = std::to_string(number);
   error_ = ::mysql_error(&mysql_);
-  if (number == kUnknownDatabase) error_ += ": make it with CREATE DATABASE";
+  if (number == kUnknownDatabase) {
+    error_ += ": make it with CREATE DATABASE, or name another one in the URL";
+  }
   return false;
 }
 

@@ -278,6 +278,8 @@ sql::Failure MysqlDialect::failure_of(const sql::Answer& answer) const {
     return Failure::kPermission;
   }
   if (is("1146")) return Failure::kNoTables;
+  if (is("1054")) return Failure::kForeignTables;  // No such column.
+  if (is("1049")) return Failure::kSettings;       // No such database.
   if (is("1290", "1836", "1792")) return Failure::kReadOnly;
   return Failure::kOther;
 }

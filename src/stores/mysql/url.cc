@@ -62,10 +62,14 @@ Result<MysqlAddress> parse_mysql_url(port::StoreUrl& url) {
   if (!address.tls_paths.name.empty()) {
     return bad("tls_name is not supported: libmariadb checks the host");
   }
+  const bool in_path = url.scheme != "mysql+unix" && url.path.size() > 1;
   if (auto taken = take_place(url, address); !taken) return taken.error();
   const auto options = port::UrlOptions::take(url, "mysql", kUrlOptions);
   if (!options) return options.error();
-  if (options->has("database")) address.database = options->text("database");
+  if (options->has("database")) {
+    if (in_path) return bad("the database is given twice, as the path and as database=");
+    address.database = options->text("database");
+  }
   address.create = options->text("create") != "no";
   if (options->has("prefix")) address.prefix = options->text("prefix");
   address.connect_timeout = options->time("connect_timeout");

@@ -34,6 +34,15 @@ std::string name_of(const std::string& text) {
 
 }  // namespace
 
+std::string_view advice_on(std::string_view why) {
+  const auto has = [why](std::string_view part) { return why.find(part) != why.npos; };
+  if (has("FATAL:  database \"") && has("does not exist")) {
+    return ": make it with CREATE DATABASE, or name another one in the URL";
+  }
+  if (has("definition of service")) return ": unset PGSERVICE, or name a service that there is";
+  return {};
+}
+
 PostgresConnection::~PostgresConnection() {
   if (connection_ != nullptr) PQfinish(connection_);
 }
@@ -168,7 +177,9 @@ bool PostgresConnection::take(PGresult* result, const Sink& sink) {
 std::string PostgresConnection::error() const {
   if (!last_words_.empty()) return last_words_;
   if (connection_ == nullptr) return "no memory for a connection";
-  return one_line(PQerrorMessage(connection_));
+  std::string why = one_line(PQerrorMessage(connection_));
+  why += advice_on(why);
+  return why;
 }
 
 }  // namespace holdfast::stores::postgres

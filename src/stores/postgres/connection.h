@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 
@@ -18,6 +19,10 @@
 #include "src/stores/postgres/values.h"
 
 namespace holdfast::stores::postgres {
+
+// The caller's next step when no connection was made for this reason, in libpq's words; empty: the
+// URL and the environment are not to blame.
+std::string_view advice_on(std::string_view why);
 
 class PostgresConnection final : public sql::Connection {
  public:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/stores/postgres/connection.h"
 #include "src/stores/postgres/guarantees.h"
 #include "src/stores/postgres/values.h"
 #include "src/stores/postgres/writes.h"
@@ -113,7 +114,8 @@ sql::Failure PostgresDialect::failure_of(const sql::Answer& answer) const {
     const std::string& why = answer.message;
     const bool refused = contains(why, "authentication") || contains(why, "permission denied") ||
                          contains(why, "FATAL:  role ") || contains(why, "certificate");
-    return refused ? Failure::kPermission : Failure::kOther;
+    if (refused) return Failure::kPermission;
+    return advice_on(why).empty() ? Failure::kOther : Failure::kSettings;
   }
   const auto is = [&](auto... codes) { return ((answer.code == codes) || ...); };
   // Deadlocks, serialization failures, lock timeouts, races, and forgotten plans.
@@ -122,6 +124,7 @@ sql::Failure PostgresDialect::failure_of(const sql::Answer& answer) const {
   }
   if (is("42501")) return Failure::kPermission;
   if (is("42P01", "3F000")) return Failure::kNoTables;
+  if (is("42703")) return Failure::kForeignTables;  // No such column.
   if (is("25006")) return Failure::kReadOnly;
   return Failure::kOther;
 }

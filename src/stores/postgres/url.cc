@@ -101,16 +101,26 @@ Result<PostgresAddress> parse_postgres_url(port::StoreUrl& url) {
   address.tls_paths = *std::move(tls);
   if (!address.tls_paths.name.empty())
     return bad("tls_name is not supported: libpq checks the host");
+  const bool in_path = url.scheme != "postgres+unix" && url.path.size() > 1;
   if (auto taken = take_place(url, address); !taken) return taken.error();
   const auto options = port::UrlOptions::take(url, "postgres", kUrlOptions);
   if (!options) return options.error();
   if (options->has("schema")) address.schema = options->text("schema");
-  if (options->has("database")) address.database = options->text("database");
+  if (options->has("database")) {
+    if (in_path) return bad("the database is given twice, as the path and as database=");
+    address.database = options->text("database");
+  }
   address.create = options->text("create") != "no";
-  if (options->has("port")) address.socket_port = options->number("port");
+  if (options->has("port")) {
+    if (address.socket_folder.empty()) return bad("port is for postgres+unix://: write HOST:PORT");
+    address.socket_port = options->number("port");
+  }
   address.connect_timeout = options->time("connect_timeout");
   if (!plain_name(address.schema)) {
     return bad("schema is a name of lower-case letters, digits, '_' and '-', at most 63 bytes");
+  }
+  if (address.schema.starts_with("pg_")) {
+    return bad("schema begins with pg_: PostgreSQL keeps such names for itself; name another one");
   }
   return address;
 }
