@@ -108,7 +108,22 @@ void Renewals::send_all(const std::shared_ptr<Batch>& batch, const Places& place
   if (!together.empty()) send(batch, std::move(together));
 }
 
-void Renewals::send(const std::shared_ptr<Batch>& batch, Places places) {
+void Renewals::send(const std::shared_ptr<Batch>& batch, const Places& places) {
+  if (has_own_link_) return send_over(link_, batch, places);
+  try_own_link(batch->deadline);
+  send_over(engine_.link(), batch, places);
+}
+
+// Otherwise nothing would ask for that connection any more.
+void Renewals::try_own_link(base::BootInstant deadline) {
+  auto question = std::make_shared<Question>();
+  question->deadline = deadline;
+  question->answer = [this](const RowsPtr&) { has_own_link_ = true; };
+  question->fail = [](const Error&) {};
+  engine_.ask(link_, {"SELECT 1"}, std::move(question));
+}
+
+void Renewals::send_over(Link& link, const std::shared_ptr<Batch>& batch, const Places& places) {
   std::vector<port::RenewItem> items;
   std::set<machine::AcquisitionId> known;
   for (const std::size_t at : places) {
@@ -118,13 +133,18 @@ void Renewals::send(const std::shared_ptr<Batch>& batch, Places places) {
   }
   auto question = std::make_shared<Question>();
   question->deadline = batch->deadline;
-  question->fail = [batch, places](const Error& why) {
+  question->fail = [this, own = &link == &link_, batch, places](const Error& why) {
+    // Nothing was sent, since there is no connection.
+    if (own && why.code() == Errc::kUnavailable && !link_.connected()) {
+      has_own_link_ = false;
+      if (base::BootClock::now() < batch->deadline) {
+        return send_over(engine_.link(), batch, places);
+      }
+    }
     for (const std::size_t at : places) batch->set(at, why);
   };
-  question->answer = [this, batch, places = std::move(places)](const RowsPtr& rows) {
-    take(batch, places, *rows);
-  };
-  engine_.ask(link_, engine_.dialect().renew(items, engine_.now()), std::move(question));
+  question->answer = [this, batch, places](const RowsPtr& rows) { take(batch, places, *rows); };
+  engine_.ask(link, engine_.dialect().renew(items, engine_.now()), std::move(question));
 }
 
 void Renewals::take(const std::shared_ptr<Batch>& batch, const Places& places, const Rows& rows) {

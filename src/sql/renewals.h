@@ -1,9 +1,11 @@
 // Renewals and heartbeats: many in one statement, on a connection of their own. What the statement
-// leaves to the machine becomes a step.
+// leaves to the machine becomes a step. While that connection cannot be had, because a limit of the
+// server forbids a second one for instance, they go over the engine's.
 //
 // Thread-safety: any thread. Ownership: the engine outlives it, but is closed after it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -31,11 +33,14 @@ class Renewals {
   using Places = std::vector<std::size_t>;  // Items of a batch.
   void send_calm(const std::shared_ptr<Batch>& batch, Places waiters);
   void send_all(const std::shared_ptr<Batch>& batch, const Places& places);
-  void send(const std::shared_ptr<Batch>& batch, Places places);
+  void send(const std::shared_ptr<Batch>& batch, const Places& places);
+  void send_over(Link& link, const std::shared_ptr<Batch>& batch, const Places& places);
+  void try_own_link(base::BootInstant deadline);
   void take(const std::shared_ptr<Batch>& batch, const Places& places, const Rows& rows);
   void step(const std::shared_ptr<Batch>& batch, std::size_t at);
 
   Engine& engine_;
+  std::atomic<bool> has_own_link_{true};  // False: the last attempt failed.
   Link link_;
 };
 

@@ -184,6 +184,14 @@ class InitTest(SchemaCase):
             self.env["PGSERVICE"] = "nosuch"
             refused(self.admin, "nosuch", "unset PGSERVICE")
 
+    def test_a_user_with_one_connection_keeps_its_lock(self):
+        self.made(self.admin)
+        self.grant()
+        self.sql(f"ALTER ROLE {self.user} CONNECTION LIMIT 1" if POSTGRES
+                 else f"ALTER USER {self.user}@'%' WITH MAX_USER_CONNECTIONS 1")
+        done = self.holdfast("run", "--ttl", "1s", "--store", self.url(), "job", "--", "sleep", "3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_a_server_that_only_reads_is_refused(self):
         self.made(self.admin)
         self.grant()
