@@ -305,7 +305,7 @@ std::shared_ptr<recipes::Backend> make_recipe_backend(RemotePtr remote,
 std::string mark_of(Recipe recipe, machine::AcquisitionId id) {
   std::string hex = base::to_hex(id.high, id.low);
   if (recipe != Recipe::kRedisson) return hex;
-  for (const std::size_t at : {20, 16, 12, 8}) hex.insert(at, 1, '-');
+  for (const std::size_t at : {20U, 16U, 12U, 8U}) hex.insert(at, 1, '-');
   return hex + ":1";
 }
 
