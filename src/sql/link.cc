@@ -184,9 +184,11 @@ void Link::start_reading() {
   const int copy = ::fcntl(connection_->awaits().socket, F_DUPFD_CLOEXEC, 0);
   if (copy < 0) return;  // No more descriptors: the link's own thread goes on.
   reader_ = std::make_shared<Reader>(gate_, *loop_, copy, number_);
+  {
+    const base::LocalLock lock(mutex_);
+    read_by_loop_ = number_;  // Before the reader starts: it would take its turn for an old one.
+  }
   asio::post(*loop_, [reader = reader_] { reader->wait(); });
-  const base::LocalLock lock(mutex_);
-  read_by_loop_ = number_;
 }
 
 void Link::stop_reading() {

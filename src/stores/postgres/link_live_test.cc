@@ -6,6 +6,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -78,6 +79,34 @@ TEST_F(LinkLiveTest, AServerThatOwesAnAnswerAndSaysNothingIsGivenUp) {
   EXPECT_GE(BootClock::now() - begun, 400ms);
   EXPECT_LT(BootClock::now() - begun, 15s);
   link.close();
+}
+
+// Whenever the answer comes: the loop's thread may be reading before the link's own goes on.
+TEST_F(LinkLiveTest, ALoopThatIsLentReadsTheAnswerThatComesMeanwhile) {
+  support::PostgresServer server{{}};
+  support::LoopThread loop;
+  for (int round = 0; round < 300; ++round) {
+    std::promise<Answer> connected;
+    std::promise<Answer> answer;
+    Link::Settings settings = settings_for(server);
+    settings.longest_silence = 60s;  // Until then nothing else reads it.
+    Link link(std::move(settings), {});
+    link.start();
+    const auto send = [&link](std::promise<Answer>& to) {
+      link.post([&link, &to] {
+        link.send({{"SELECT 7"}, BootClock::now() + 60s,
+                   [&to](Answer given) { to.set_value(std::move(given)); }});
+      });
+    };
+    send(connected);
+    ASSERT_EQ(connected.get_future().get().fate, Fate::kDone);
+    send(answer);
+    for (int turns = 0; turns < round % 30; ++turns) std::this_thread::yield();
+    link.lend(loop.io);
+    auto given = answer.get_future();
+    ASSERT_EQ(given.wait_for(20s), std::future_status::ready) << "round " << round;
+    link.close();
+  }
 }
 
 // Stands for a busy machine: the first notification comes late, or never.
