@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "src/base/fnv.h"
+
 namespace holdfast::stores::failover {
 namespace {
 
@@ -21,10 +23,9 @@ std::string place_of(const port::StoreUrl& url) {
          (at == std::string::npos ? url.authority : url.authority.substr(at + 1)) + url.path;
 }
 
-// FNV-1a: a name for a list, not a secret.
+// A name for a list, not a secret.
 std::string hash_of(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3ULL;
+  const std::uint64_t hash = base::fnv1a(text);
   std::string digits;
   for (int shift = 60; shift >= 0; shift -= 4) digits += "0123456789abcdef"[(hash >> shift) & 15];
   return digits;
