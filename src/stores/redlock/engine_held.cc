@@ -261,8 +261,8 @@ void Engine::release(const std::string& name, AcquisitionId id, const EntryPtr& 
   struct Ending {
     std::vector<std::string> words;
     std::size_t left;
-    std::size_t ended = 0;
-    bool released = false;
+    std::size_t released = 0;
+    std::size_t gone = 0;
     bool unknown = false;
     bool answered = false;
   };
@@ -276,18 +276,26 @@ void Engine::release(const std::string& name, AcquisitionId id, const EntryPtr& 
     found->second.holder = nullptr;
   }
   ++ends_;
-  const auto told = [this, ending, name, done](std::size_t node, const Result<Reply>& reply) {
-    const bool ended = reply && (reply->text == "released" || reply->text == "gone" ||
-                                 reply->text == "lost");
+  const bool known = tried != nullptr;
+  const auto told = [this, ending, name, known, done](std::size_t node, const Result<Reply>& reply) {
+    const bool released = reply && reply->text == "released";
+    const bool gone = reply && (reply->text == "gone" || reply->text == "lost");
     ending->words[node] = reply ? reply->text : reply.error().message();
-    ending->released = ending->released || (reply && reply->text == "released");
+    ending->released += released ? 1 : 0;
+    ending->gone += gone ? 1 : 0;
     ending->unknown = ending->unknown || (!reply && reply.error().code() == Errc::kOutcomeUnknown);
-    ending->ended += ended ? 1 : 0;
     --ending->left;
-    const bool enough = ending->ended >= nodes_.majority();
-    if (ending->answered || (!enough && ending->left > 0)) return;
+    const std::size_t majority = nodes_.majority();
+    const bool enough = ending->released + ending->gone >= majority;
+    // What this client holds ends with a majority of answers. An id that it does not know may have
+    // been released before: then a node that heard nothing of that yet does not decide.
+    const bool was_over = !known && ending->gone >= majority;
+    const bool decided = known ? enough : was_over || ending->released >= majority;
+    if (ending->answered || (!decided && ending->left > 0)) return;
     ending->answered = true;
-    if (enough) done(ending->released ? EndStatus::kReleased : EndStatus::kGone);
+    if (enough) {
+      done(ending->released > 0 && !was_over ? EndStatus::kReleased : EndStatus::kGone);
+    }
     if (!enough) {
       done(Error(ending->unknown ? Errc::kOutcomeUnknown : Errc::kUnavailable,
                  nodes_.address().display() + ": lock '" + base::printable(name) +
