@@ -287,7 +287,7 @@ void Engine::release(const std::string& name, AcquisitionId id, const EntryPtr& 
     --ending->left;
     const std::size_t majority = nodes_.majority();
     const bool enough = ending->released + ending->gone >= majority;
-    // What this client holds ends with a majority of answers. An id that it does not know may have
+    // A lock of this client ends with a majority of answers. An id that it does not know may have
     // been released before: then a node that heard nothing of that yet does not decide.
     const bool was_over = !known && ending->gone >= majority;
     const bool decided = known ? enough : was_over || ending->released >= majority;
