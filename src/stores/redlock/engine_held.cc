@@ -277,7 +277,8 @@ void Engine::release(const std::string& name, AcquisitionId id, const EntryPtr& 
   }
   ++ends_;
   const bool known = tried != nullptr;
-  const auto told = [this, ending, name, known, done](std::size_t node, const Result<Reply>& reply) {
+  const auto told = [this, ending, name, known, done](std::size_t node,
+                                                      const Result<Reply>& reply) {
     const bool released = reply && reply->text == "released";
     const bool gone = reply && (reply->text == "gone" || reply->text == "lost");
     ending->words[node] = reply ? reply->text : reply.error().message();
