@@ -135,6 +135,13 @@ machine::Acquire to_command(const AcquireRequest& request) {
   return command;
 }
 
+std::optional<Error> refuse_malformed(const AcquireRequest& request) {
+  const bool no_time = request.ttl <= Duration::zero() ||
+                       (request.may_wait && request.waiter_ttl <= Duration::zero());
+  if (!request.name.empty() && request.id && !no_time) return std::nullopt;
+  return to_acquire_result({.outcome = Outcome::kInvalid}, request, nullptr, {}).error();
+}
+
 Error broken_error(const std::string& name, const BreakInfo& trace) {
   const OwnerInfo& by = trace.by;
   std::string what = "lock '" + base::printable(name) + "' was broken by ";

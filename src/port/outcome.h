@@ -26,6 +26,10 @@ namespace holdfast::port {
 machine::Acquire to_command(const AcquireRequest& request);
 machine::Renew to_command(const RenewItem& item);
 
+// A request that no store takes: without a name, an id or a time. kInvalidArgument; nullopt: it is
+// well-formed.
+std::optional<Error> refuse_malformed(const AcquireRequest& request);
+
 // The error of a renewal whose ticket is gone, when the lock's last break named its token.
 Error broken_error(const std::string& name, const BreakInfo& trace);
 

@@ -139,6 +139,11 @@ std::optional<std::string> StoreUrl::take(std::string_view key) {
   return value;
 }
 
+std::string StoreUrl::place() const {
+  const auto at = authority.rfind('@');
+  return scheme + "://" + authority.substr(at == std::string::npos ? 0 : at + 1) + path;
+}
+
 std::string StoreUrl::redacted() const {
   std::string out = scheme + ":";
   // A password without its percent-encoding puts its parts in places where no secret is expected.

@@ -27,6 +27,10 @@ struct StoreUrl {
   // Takes the option out; what is left when a store has taken all it knows is refused.
   std::optional<std::string> take(std::string_view key);
 
+  // "scheme://host/path": without a log-in and options, to compare two URLs. Not guaranteed: that
+  // two names of one server have the same place.
+  std::string place() const;
+
   // Without user, password and secret options: for logs and messages.
   std::string redacted() const;
 };

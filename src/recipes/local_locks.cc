@@ -28,18 +28,13 @@ LocalLocks::LocalLocks(Backend& backend, const port::StoreContext& context)
       loop_(context.loop),
       listener_(context.listener),
       lease_(backend.guarantees().min_ttl),
-      timer_(*context.io),
+      alarms_(*context.io),
       random_(static_cast<unsigned>(BootClock::now().time_since_epoch().count())) {}
 
 // --- Requests.
 
 std::optional<Error> LocalLocks::refuse(const port::AcquireRequest& request) const {
-  const bool no_time = request.ttl <= port::Duration::zero() ||
-                       (request.may_wait && request.waiter_ttl <= port::Duration::zero());
-  if (request.name.empty() || !request.id || no_time) {
-    return port::to_acquire_result({.outcome = machine::Outcome::kInvalid}, request, nullptr, {})
-        .error();
-  }
+  if (auto malformed = port::refuse_malformed(request)) return malformed;
   if (request.mode.kind != machine::ModeKind::kExclusive || request.upgrade_of) {
     return Error(Errc::kUnsupported,
                  "with recipe= there are exclusive locks only: the other programs know no others");
@@ -316,7 +311,7 @@ void LocalLocks::on_busy(const std::string& key, Lock& lock, const Taken& taken)
       answer(*entry, busy);
     }
   }
-  at(lock.next_try, [this, key] { advance(key); });
+  alarms_.at(lock.next_try, [this, key] { advance(key); });
   answer_waiting(lock);
   if (lock.queue.empty()) return forget(key);
   watch(key, lock, true);
@@ -353,7 +348,7 @@ void LocalLocks::on_failed(const std::string& key, Lock& lock, const Error& why)
   if (!stays && why.code() == Errc::kOutcomeUnknown) ended_.add(entry->request.id);
   answer(*entry, why);
   lock.next_try = BootClock::now() + jittered(kAskAgain);
-  at(lock.next_try, [this, key] { advance(key); });
+  alarms_.at(lock.next_try, [this, key] { advance(key); });
   if (stays) lock.queue.push_front(entry);
   if (why.code() == Errc::kOutcomeUnknown) {
     // The server may have granted it: an entry that nobody asks about gives that back.
@@ -414,7 +409,7 @@ void LocalLocks::on_given_back(const std::string& key, const Result<bool>& given
     answer_ends(lock, given.error());
   }
   if (!given) {  // Until the server says so, it is not over.
-    at(BootClock::now() + kAskAgain, [this, key] { give_back(key); });
+    alarms_.at(BootClock::now() + kAskAgain, [this, key] { give_back(key); });
     return;
   }
   lock.phase = Phase::kFree;
@@ -444,22 +439,6 @@ milliseconds LocalLocks::jittered(milliseconds pause) {
   return milliseconds(half + random_() % (half + 1) + 1);
 }
 
-LocalLocks::Alarms::iterator LocalLocks::at(BootInstant when, port::Task task) {
-  const auto alarm = alarms_.emplace(when, std::move(task));
-  if (alarm == alarms_.begin()) timer_.arm_at(when, [this] { on_timer(); });
-  return alarm;
-}
-
-void LocalLocks::on_timer() {
-  while (!alarms_.empty() && alarms_.begin()->first <= BootClock::now()) {
-    const port::Task task = std::move(alarms_.begin()->second);
-    alarms_.erase(alarms_.begin());
-    task();
-    if (closed_) return;
-  }
-  if (!alarms_.empty()) timer_.arm_at(alarms_.begin()->first, [this] { on_timer(); });
-}
-
 bool LocalLocks::returning() const {
   return std::any_of(locks_.begin(), locks_.end(),
                      [](const auto& each) { return each.second.phase == Phase::kReturning; });
@@ -468,9 +447,8 @@ bool LocalLocks::returning() const {
 // Whoever has not been answered has an alarm.
 void LocalLocks::close() {
   closed_ = true;
-  timer_.stop();
   locks_.clear();
-  for (const auto& [when, task] : std::exchange(alarms_, {})) task();
+  for (const port::Task& task : alarms_.stop()) task();
 }
 
 }  // namespace holdfast::recipes

@@ -27,7 +27,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/port/boot_timer.h"
+#include "src/port/alarms.h"
 #include "src/port/registry.h"
 #include "src/port/store.h"
 #include "src/recipes/backend.h"
@@ -65,7 +65,6 @@ class LocalLocks : public std::enable_shared_from_this<LocalLocks> {
   bool returning() const;
 
  private:
-  using Alarms = std::multimap<BootInstant, port::Task>;
   enum class Phase : std::uint8_t { kFree, kTaking, kHeld, kReturning };
   using Ask = Done<port::AcquisitionState>;
   struct Entry {
@@ -115,15 +114,11 @@ class LocalLocks : public std::enable_shared_from_this<LocalLocks> {
                Done<States> done);
   std::chrono::milliseconds jittered(std::chrono::milliseconds pause);
 
-  Alarms::iterator at(BootInstant when, port::Task task);
-  void on_timer();
-
   Backend& backend_;
   port::Loop* const loop_;
   port::Listener* const listener_;
   const port::Duration lease_;
-  port::BootTimer timer_;
-  Alarms alarms_;
+  port::Alarms alarms_;
   Locks locks_;
   std::uint64_t last_token_ = 0;
   rows::EndedIds ended_{8192};
@@ -135,10 +130,10 @@ template <typename T>
 port::Done<T> LocalLocks::by(BootInstant deadline, Done<T> done) {
   struct Once {
     Done<T> done;
-    std::optional<Alarms::iterator> alarm{};
+    std::optional<port::Alarms::Alarm> alarm{};
   };
   const auto once = std::make_shared<Once>(Once{std::move(done)});
-  once->alarm = at(deadline, [this, once] {
+  once->alarm = alarms_.at(deadline, [this, once] {
     once->alarm.reset();
     std::exchange(once->done, nullptr)(
         closed_ ? Error(Errc::kClosed, "the client was closed")
@@ -147,7 +142,7 @@ port::Done<T> LocalLocks::by(BootInstant deadline, Done<T> done) {
   return [once, weak = weak_from_this()](Result<T> result) {
     if (!once->done) return;
     const auto self = weak.lock();
-    if (self && once->alarm) self->alarms_.erase(*std::exchange(once->alarm, std::nullopt));
+    if (self && once->alarm) self->alarms_.cancel(*std::exchange(once->alarm, std::nullopt));
     std::exchange(once->done, nullptr)(std::move(result));
   };
 }

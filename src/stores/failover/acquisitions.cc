@@ -42,12 +42,7 @@ Acquisitions::Acquisitions(const port::StoreContext& context, Keeper& keeper,
     : loop_(context.loop), listener_(context.listener), keeper_(keeper), shortest_(shortest) {}
 
 std::optional<Error> Acquisitions::refuse(const port::AcquireRequest& request) const {
-  const bool no_time = request.ttl <= port::Duration::zero() ||
-                       (request.may_wait && request.waiter_ttl <= port::Duration::zero());
-  if (request.name.empty() || !request.id || no_time) {
-    return port::to_acquire_result({.outcome = machine::Outcome::kInvalid}, request, nullptr, {})
-        .error();
-  }
+  if (auto malformed = port::refuse_malformed(request)) return malformed;
   if (request.ttl < shortest_) {
     return Error(Errc::kInvalidArgument,
                  "a ttl of " + std::to_string(request.ttl.count() / 1000) +

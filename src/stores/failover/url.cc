@@ -1,11 +1,11 @@
 #include "src/stores/failover/url.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <string_view>
 #include <utility>
 
 #include "src/base/fnv.h"
+#include "src/base/random.h"
 
 namespace holdfast::stores::failover {
 namespace {
@@ -16,20 +16,6 @@ Error bad(std::string what) { return {Errc::kInvalidArgument, "failover URL: " +
 
 // Stores that use the epoch themselves, that are made of others, or whose tokens need not grow.
 constexpr std::string_view kRefused[] = {"failover", "hybrid", "redlock", "redlocks", "memcached"};
-
-std::string place_of(const port::StoreUrl& url) {
-  const auto at = url.authority.rfind('@');
-  return url.scheme + "//" +
-         (at == std::string::npos ? url.authority : url.authority.substr(at + 1)) + url.path;
-}
-
-// A name for a list, not a secret.
-std::string hash_of(const std::string& text) {
-  const std::uint64_t hash = base::fnv1a(text);
-  std::string digits;
-  for (int shift = 60; shift >= 0; shift -= 4) digits += "0123456789abcdef"[(hash >> shift) & 15];
-  return digits;
-}
 
 Result<void> check_link(const port::StoreUrl& url) {
   if (std::find(std::begin(kRefused), std::end(kRefused), url.scheme) != std::end(kRefused)) {
@@ -54,7 +40,7 @@ Result<ChainAddress> parse_chain_url(port::StoreUrl url) {
     auto link = port::StoreUrl::parse(*text);
     if (!link) return bad("chain: " + link.error().message());
     if (auto good = check_link(*link); !good) return good.error();
-    const std::string place = place_of(*link) + "\n";
+    const std::string place = link->place() + "\n";
     if (("\n" + places).find("\n" + place) != std::string::npos) {
       return bad("the same store stands twice in the chain");
     }
@@ -68,7 +54,7 @@ Result<ChainAddress> parse_chain_url(port::StoreUrl url) {
   const auto options = port::UrlOptions::take(url, "failover", kUrlOptions);
   if (!options) return options.error();
   if (auto known = port::reject_unknown_options(url, "failover"); !known) return known.error();
-  address.identity = hash_of(places);
+  address.identity = base::to_hex(base::fnv1a(places), 0).substr(0, 16);  // A name, no secret.
   address.authority = options->time("authority");
   address.patience = options->time("patience");
   address.settled = options->time("settled");

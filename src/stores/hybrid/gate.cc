@@ -43,12 +43,7 @@ void Gate::connect(port::Store& arbiter, Filter& filter) {
 // --- Asking.
 
 std::optional<Error> Gate::refuse(const port::AcquireRequest& request) const {
-  const bool no_time = request.ttl <= port::Duration::zero() ||
-                       (request.may_wait && request.waiter_ttl <= port::Duration::zero());
-  if (request.name.empty() || !request.id || no_time) {
-    return port::to_acquire_result({.outcome = machine::Outcome::kInvalid}, request, nullptr, {})
-        .error();
-  }
+  if (auto malformed = port::refuse_malformed(request)) return malformed;
   if (request.mode.kind != machine::ModeKind::kExclusive || request.upgrade_of) {
     return Error(Errc::kUnsupported,
                  "a hybrid store has exclusive locks only: ask the arbiter's own store for others");

@@ -30,10 +30,10 @@
 #include <vector>
 
 #include "src/base/local_mutex.h"
+#include "src/port/alarms.h"
 #include "src/port/registry.h"
 #include "src/port/store.h"
 #include "src/rows/ended_ids.h"
-#include "src/stores/hybrid/alarms.h"
 #include "src/stores/hybrid/filter.h"
 
 namespace holdfast::stores::hybrid {
@@ -137,7 +137,7 @@ class Gate : public std::enable_shared_from_this<Gate>, public port::Listener {
   port::Store* arbiter_ = nullptr;
   Filter* filter_ = nullptr;
   port::Duration least_ttl_{};  // At the arbiter; max(): a session's.
-  Alarms alarms_;
+  port::Alarms alarms_;
   std::map<port::AcquisitionId, EntryPtr> entries_;
   std::map<std::string, Lock> locks_;
   rows::EndedIds ended_{8192};

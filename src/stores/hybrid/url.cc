@@ -22,11 +22,6 @@ Result<port::StoreUrl> take_inner(port::StoreUrl& url, std::string_view option) 
   return inner;
 }
 
-// Their locks would be each other's.
-bool same_place(const port::StoreUrl& a, const port::StoreUrl& b) {
-  return a.scheme == b.scheme && a.authority == b.authority && a.path == b.path;
-}
-
 }  // namespace
 
 Result<HybridAddress> parse_hybrid_url(port::StoreUrl url) {
@@ -37,7 +32,8 @@ Result<HybridAddress> parse_hybrid_url(port::StoreUrl url) {
   if (!filter) return filter.error();
   auto arbiter = take_inner(url, "arbiter");
   if (!arbiter) return arbiter.error();
-  if (same_place(*filter, *arbiter)) return bad("filter and arbiter are the same store");
+  // Their locks would be each other's.
+  if (filter->place() == arbiter->place()) return bad("filter and arbiter are the same store");
   const auto options = port::UrlOptions::take(url, "hybrid", kUrlOptions);
   if (!options) return options.error();
   if (auto known = port::reject_unknown_options(url, "hybrid"); !known) return known.error();

@@ -32,6 +32,7 @@ TEST(HybridUrlTest, SaysWhatIsWrong) {
       {"hybrid:?arbiter=etcd://e", "filter= is missing"},
       {"hybrid:?filter=redis://r", "arbiter= is missing"},
       {"hybrid:?filter=redis://r&arbiter=redis://r", "the same store"},
+      {"hybrid:?filter=redis://u:p@r&arbiter=redis://r", "the same store"},
       {"hybrid:?filter=redis&arbiter=etcd://e", "filter: "},
       {"hybrid:?filter=redis://r&arbiter=hybrid:", "cannot be a hybrid"},
       {"hybrid:?filter=redis://r%3Fns%3Da&arbiter=etcd://e", "in the outer URL"},

@@ -43,7 +43,7 @@ Engine::Engine(Nodes& nodes, const port::StoreContext& context, TestClock now)
       listener_(context.listener),
       now_(std::move(now)),
       tag_(base::to_hex(base::random_128().high, 0).substr(0, 16)),
-      timer_(*context.io),
+      alarms_(*context.io),
       random_(static_cast<std::minstd_rand::result_type>(base::random_128().low)) {}
 
 Engine::BootInstant Engine::instant() const {
@@ -53,12 +53,7 @@ Engine::BootInstant Engine::instant() const {
 // --- Requests.
 
 std::optional<Error> Engine::refuse(const port::AcquireRequest& request) const {
-  const bool no_time = request.ttl <= port::Duration::zero() ||
-                       (request.may_wait && request.waiter_ttl <= port::Duration::zero());
-  if (request.name.empty() || !request.id || no_time) {
-    return port::to_acquire_result({.outcome = machine::Outcome::kInvalid}, request, nullptr, {})
-        .error();
-  }
+  if (auto malformed = port::refuse_malformed(request)) return malformed;
   if (request.mode.kind != machine::ModeKind::kExclusive || request.upgrade_of) {
     return Error(Errc::kUnsupported,
                  "redlock has exclusive locks only: a majority of nodes does not bound a number of "
@@ -384,7 +379,9 @@ void Engine::put_back(const std::string& name, Lock& lock, const EntryPtr& entry
   const auto& free_in = entry->tried->free_in;
   if (free_in && !now_) pause = std::min<std::chrono::nanoseconds>(pause, *free_in + kAfterExpiry);
   lock.next_try = BootClock::now() + pause;
-  set_alarm(lock.next_try, [this, name] { advance(name); });
+  alarms_.at(lock.next_try, [weak = weak_from_this(), name] {
+    if (const auto self = weak.lock()) self->advance(name);
+  });
   if (busy) listen(name, lock);
   std::vector<Ask> again = std::exchange(entry->late_asks, {});
   if (again.empty()) return tell_waiting(lock);
@@ -433,7 +430,9 @@ void Engine::hint(std::size_t node, std::string_view key) {
   if (when >= lock.next_try) return;
   lock.next_try = when;
   lock.pause = {};
-  set_alarm(when, [this, name = found->first] { advance(name); });
+  alarms_.at(when, [weak = weak_from_this(), name = found->first] {
+    if (const auto self = weak.lock()) self->advance(name);
+  });
 }
 
 void Engine::listen(const std::string& name, Lock& lock) {
@@ -460,23 +459,6 @@ microseconds Engine::at_random(microseconds most) {
   return microseconds(std::uniform_int_distribution<std::int64_t>(0, most.count())(random_));
 }
 
-void Engine::set_alarm(BootInstant when, port::Task task) {
-  const bool first = alarms_.empty() || when < alarms_.begin()->first;
-  alarms_.emplace(when, std::move(task));
-  if (first) timer_.arm_at(when, [this] { on_timer(); });
-}
-
-void Engine::on_timer() {
-  const auto self = shared_from_this();
-  while (!closed_ && !alarms_.empty() && alarms_.begin()->first <= BootClock::now()) {
-    const port::Task task = std::move(alarms_.begin()->second);
-    alarms_.erase(alarms_.begin());
-    task();
-  }
-  if (closed_ || alarms_.empty()) return;
-  timer_.arm_at(alarms_.begin()->first, [this] { on_timer(); });
-}
-
 void Engine::when_ended(port::Task task) {
   all_ended_ = std::move(task);
   ++ends_;
@@ -489,8 +471,7 @@ void Engine::ended_one() {
 
 void Engine::close() {
   closed_ = true;
-  timer_.stop();
-  alarms_.clear();
+  alarms_.stop();
   const Error why(Errc::kClosed, "the redlock store was closed");
   for (auto& [name, lock] : locks_) {
     for (const EntryPtr& entry : lock.queue) answer(*entry, why);

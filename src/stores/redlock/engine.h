@@ -28,7 +28,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/port/boot_timer.h"
+#include "src/port/alarms.h"
 #include "src/port/registry.h"
 #include "src/port/store.h"
 #include "src/rows/ended_ids.h"
@@ -64,7 +64,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   bool closed() const { return closed_; }
   // Calls `task` when no release is under way.
   void when_ended(port::Task task);
-  void abandon() noexcept { timer_.abandon(); }
+  void abandon() noexcept { alarms_.abandon(); }
 
  private:
   enum class Phase : std::uint8_t { kWaiting, kTrying, kHeld };
@@ -110,7 +110,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
     bool idle() const { return !trying && !holder && queue.empty(); }
   };
   using Locks = std::unordered_map<std::string, Lock>;
-  using Alarms = std::multimap<BootInstant, port::Task>;
 
   std::optional<Error> refuse(const port::AcquireRequest& request) const;
   BootInstant instant() const;
@@ -144,8 +143,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
                const std::function<bool(std::size_t)>& which,
                std::function<void(std::size_t, const Result<redis::Reply>&)> answered);
   void ended_one();
-  void set_alarm(BootInstant when, port::Task task);
-  void on_timer();
   std::chrono::microseconds at_random(std::chrono::microseconds most);
 
   Nodes& nodes_;
@@ -153,8 +150,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   port::Listener* const listener_;
   const TestClock now_;
   const std::string tag_;
-  port::BootTimer timer_;
-  Alarms alarms_;
+  port::Alarms alarms_;
   Locks locks_;
   rows::EndedIds ended_{8192};  // Their requests may still arrive.
   std::uint64_t last_attempt_ = 0;
