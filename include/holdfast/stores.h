@@ -36,7 +36,7 @@ struct StoreKind {
   std::string_view name;  // "consul"; also the label of its tests and the end of its module's name.
   std::string_view title;                        // "Consul"
   std::span<const std::string_view> url_starts;  // "consul://", "consuls://": one for each scheme.
-  StoreExample pattern;                          // {"consul://HOST, consuls://HOST", "many hosts"}
+  std::string_view pattern;                      // "consul://HOST, consuls://HOST"
   std::span<const StoreExample> examples;        // A few URLs that could be real.
   StoreLogin login{};
   std::string_view secret_variable{};  // The password or token, where the URL names none.

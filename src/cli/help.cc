@@ -449,7 +449,7 @@ std::string url_patterns() {
   constexpr std::size_t kWidth = 98;
   std::string text, line;
   for (const StoreKind& store : known_stores()) {
-    std::string_view left = store.pattern.url;
+    std::string_view left = store.pattern;
     while (!left.empty()) {
       const std::size_t end = std::min(left.find(", "), left.size());
       const std::string url = (line.empty() ? "  " : ", ") + std::string(left.substr(0, end));

@@ -156,7 +156,7 @@ void AcquisitionFsm::on(LetGo& event) {
   keep_beside(keeping_->letting_go->deadline);
 }
 
-// One request at a time. What is asked for meanwhile is part of the next one.
+// One request at a time. A wish that comes meanwhile is part of the next one.
 void AcquisitionFsm::keep_beside(BootInstant deadline) {
   Keeping& keeping = *keeping_;
   keeping.deadline = std::max(keeping.deadline, deadline);

@@ -13,6 +13,7 @@
 #include "holdfast/client.h"
 #include "holdfast/mutex.h"
 #include "holdfast/stores.h"
+#include "tests/support/eventually.h"
 #include "tests/support/child_process.h"
 #include "tests/support/etcd_server.h"
 #include "tests/support/redis_server.h"
@@ -255,10 +256,7 @@ TEST(FailoverFaultsTest, WithoutTheLastStoreNothingIsHeldForLong) {
   const auto lease = client.mutex("a").acquire({.wait = 20s});
   ASSERT_TRUE(lease) << lease.error().message();
   last_store().pause();
-  for (const auto until = Clock::now() + 20s; lease->held() && Clock::now() < until;) {
-    std::this_thread::sleep_for(10ms);
-  }
-  EXPECT_FALSE(lease->held());
+  EXPECT_TRUE(support::eventually([&] { return !lease->held(); }, 20s));
   last_store().resume();
   EXPECT_TRUE(client.mutex("a").acquire({.wait = 20s}));
 }

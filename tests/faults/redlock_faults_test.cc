@@ -97,6 +97,18 @@ class RedlockFaultsTest : public ::testing::Test {
     return url_;
   }
 
+  // The cluster behind a proxy for each node.
+  std::string url_through(std::vector<std::unique_ptr<FaultProxy>>& proxies,
+                          const std::string& longest) {
+    std::string list;
+    for (std::size_t at = 0; at < 5; ++at) {
+      proxies.push_back(std::make_unique<FaultProxy>(
+          support::ProxyOptions{.server_port = cluster_.node(at).port()}));
+      list += (at > 0 ? "," : "") + ("127.0.0.1:" + std::to_string(proxies[at]->port()));
+    }
+    return "redlock://" + list + "/?" + kQuick + longest;
+  }
+
   RedlockCluster cluster_{5};
   std::string url_;
 };
@@ -161,13 +173,7 @@ TEST_F(RedlockFaultsTest, AMajorityThatIsPausedIsToldAsUnknown) {
 // are free.
 TEST_F(RedlockFaultsTest, ANodeThatRestartsEmptyGivesNoSecondMajority) {
   std::vector<std::unique_ptr<FaultProxy>> proxies;
-  std::string list;
-  for (std::size_t at = 0; at < 5; ++at) {
-    proxies.push_back(std::make_unique<FaultProxy>(
-        support::ProxyOptions{.server_port = cluster_.node(at).port()}));
-    list += (at > 0 ? "," : "") + ("127.0.0.1:" + std::to_string(proxies[at]->port()));
-  }
-  UrlSite site("redlock://" + list + "/?" + kQuick + "3s");
+  UrlSite site(url_through(proxies, "3s"));
   ASSERT_TRUE(site.try_open(/*init=*/true));
   Client alice(site, "alice");
   Client bob(site, "bob");
@@ -282,13 +288,7 @@ TEST_F(RedlockFaultsTest, ACounterThatCannotBeQuarantinesItsNode) {
 
 TEST_F(RedlockFaultsTest, RepliesAfterTheTimeoutAreGivenBack) {
   std::vector<std::unique_ptr<FaultProxy>> proxies;
-  std::string list;
-  for (std::size_t at = 0; at < 5; ++at) {
-    proxies.push_back(std::make_unique<FaultProxy>(
-        support::ProxyOptions{.server_port = cluster_.node(at).port()}));
-    list += (at > 0 ? "," : "") + ("127.0.0.1:" + std::to_string(proxies[at]->port()));
-  }
-  UrlSite site("redlock://" + list + "/?" + kQuick + "60s");
+  UrlSite site(url_through(proxies, "60s"));
   ASSERT_TRUE(site.try_open(/*init=*/true));
   Client alice(site, "alice");
   int held[3];

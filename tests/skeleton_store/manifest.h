@@ -27,7 +27,7 @@ inline constexpr StoreKind kManifest{
     .name = "skeleton",
     .title = "Skeleton",
     .url_starts = kUrlStarts,
-    .pattern = {"skeleton://HOST", "many hosts, no store"},
+    .pattern = "skeleton://HOST",
     .examples = kExamples,
     .login = StoreLogin::kPassword,
     .secret_variable = "HOLDFAST_SKELETON_PASSWORD",

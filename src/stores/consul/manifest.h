@@ -19,7 +19,7 @@ inline constexpr StoreKind kManifest{
     .name = "consul",
     .title = "Consul",
     .url_starts = kUrlStarts,
-    .pattern = {"consul://HOST, consuls://HOST", "many hosts, Consul"},
+    .pattern = "consul://HOST, consuls://HOST",
     .examples = kExamples,
     .login = StoreLogin::kToken,
     .secret_variable = "HOLDFAST_CONSUL_TOKEN",

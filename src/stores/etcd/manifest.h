@@ -19,7 +19,7 @@ inline constexpr StoreKind kManifest{
     .name = "etcd",
     .title = "etcd",
     .url_starts = kUrlStarts,
-    .pattern = {"etcd://HOST,HOST,HOST, etcds://HOST", "many hosts, an etcd cluster"},
+    .pattern = "etcd://HOST,HOST,HOST, etcds://HOST",
     .examples = kExamples,
     .login = StoreLogin::kPassword,
     .secret_variable = "HOLDFAST_ETCD_PASSWORD",

@@ -19,7 +19,7 @@ inline constexpr StoreKind kManifest{
     .name = "failover",
     .title = "fail-over",
     .url_starts = kUrlStarts,
-    .pattern = {"failover:?chain=URL&chain=URL", "many hosts, one store after the other"},
+    .pattern = "failover:?chain=URL&chain=URL",
     .examples = kExamples,
     .open_options = kOpenOptions,
     .leaves_out = kLeavesOut,

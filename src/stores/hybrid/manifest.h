@@ -23,7 +23,7 @@ inline constexpr StoreKind kManifest{
     .name = "hybrid",
     .title = "hybrid",
     .url_starts = kUrlStarts,
-    .pattern = {"hybrid:?filter=URL&arbiter=URL", "many hosts, a fast store before a strong one"},
+    .pattern = "hybrid:?filter=URL&arbiter=URL",
     .examples = kExamples,
     .open_options = kOpenOptions,
     .leaves_out = kLeavesOut,

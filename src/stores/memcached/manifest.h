@@ -18,7 +18,7 @@ inline constexpr StoreKind kManifest{
     .name = "memcached",
     .title = "memcached",
     .url_starts = kUrlStarts,
-    .pattern = {"memcached://HOST", "many hosts, one memcached"},
+    .pattern = "memcached://HOST",
     .examples = kExamples,
     .open_options = kOpenOptions,
     .leaves_out = kLeavesOut,

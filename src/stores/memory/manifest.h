@@ -16,7 +16,7 @@ inline constexpr StoreKind kManifest{
     .name = "memory",
     .title = "memory of one process",
     .url_starts = kUrlStarts,
-    .pattern = {"memory:", "keeps no other process out"},
+    .pattern = "memory:",
     .examples = kExamples,
     .login = StoreLogin::kNone,
     .leaves_out = kLeavesOut,

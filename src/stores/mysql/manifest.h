@@ -22,7 +22,7 @@ inline constexpr StoreKind kManifest{
     .name = "mysql",
     .title = "MySQL and MariaDB",
     .url_starts = kUrlStarts,
-    .pattern = {"mysql://HOST/DB, mysqls://HOST/DB, mysql+unix:///SOCKET", "many hosts, one MySQL"},
+    .pattern = "mysql://HOST/DB, mysqls://HOST/DB, mysql+unix:///SOCKET",
     .examples = kExamples,
     .login = StoreLogin::kPassword,
     .secret_variable = "HOLDFAST_MYSQL_PASSWORD",

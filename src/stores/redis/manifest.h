@@ -26,9 +26,8 @@ inline constexpr StoreKind kManifest{
     .name = "redis",
     .title = "Redis",
     .url_starts = kUrlStarts,
-    .pattern = {"redis://HOST, rediss://HOST, redis+unix:///SOCKET, "
-                "redis+sentinel://HOST,HOST, rediss+sentinel://HOST,HOST",
-                "many hosts, one Redis"},
+    .pattern = "redis://HOST, rediss://HOST, redis+unix:///SOCKET, "
+               "redis+sentinel://HOST,HOST, rediss+sentinel://HOST,HOST",
     .examples = kExamples,
     .login = StoreLogin::kPassword,
     .secret_variable = "HOLDFAST_REDIS_PASSWORD",

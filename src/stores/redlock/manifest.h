@@ -23,7 +23,7 @@ inline constexpr StoreKind kManifest{
     .name = "redlock",
     .title = "Redlock",
     .url_starts = kUrlStarts,
-    .pattern = {"redlock://HOST,HOST,HOST, redlocks://...", "a majority of independent Redis"},
+    .pattern = "redlock://HOST,HOST,HOST, redlocks://...",
     .examples = kExamples,
     .login = StoreLogin::kPassword,
     .secret_variable = "HOLDFAST_REDIS_PASSWORD",

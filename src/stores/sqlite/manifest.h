@@ -16,7 +16,7 @@ inline constexpr StoreKind kManifest{
     .name = "sqlite",
     .title = "SQLite",
     .url_starts = kUrlStarts,
-    .pattern = {"sqlite:///srv/locks.db", "one host"},
+    .pattern = "sqlite:///srv/locks.db",
     .examples = kExamples,
     .login = StoreLogin::kNone,
     .leaves_out = kLeavesOut,

@@ -18,7 +18,7 @@ inline constexpr StoreKind kManifest{
     .name = "zookeeper",
     .title = "ZooKeeper",
     .url_starts = kUrlStarts,
-    .pattern = {"zookeeper://HOST,HOST,HOST", "many hosts, a ZooKeeper ensemble"},
+    .pattern = "zookeeper://HOST,HOST,HOST",
     .examples = kExamples,
     .login = StoreLogin::kPassword,
     .secret_variable = "HOLDFAST_ZOOKEEPER_PASSWORD",

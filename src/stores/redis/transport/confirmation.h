@@ -4,6 +4,9 @@
 // write goes before it: then it also confirms what came before from other connections, such as a
 // grant by another client's release.
 //
+// Not guaranteed: that a confirmed write survives. A replica that did not confirm may be promoted,
+// and one that did may lose its memory.
+//
 // Thread-safety: values and pure functions.
 #pragma once
 
