@@ -162,10 +162,13 @@ TEST_F(PostgresFaultsTest, TerminatedBackendsLoseNothing) {
   UrlSite site(url_at(server().port()));
   std::atomic<bool> over{false};
   std::atomic<int> count{0};
+  Client alice(site, "alice");
+  Client bob(site, "bob");
+  Client carol(site, "carol");
   std::vector<std::thread> users;
-  for (const char* name : {"alice", "bob", "carol"}) {
-    users.emplace_back([&, name] {
-      Client client(site, name);
+  for (Client* each : {&alice, &bob, &carol}) {
+    users.emplace_back([&, each] {
+      Client& client = *each;
       while (!over) {
         const AcquisitionId id = fresh();
         const auto state = client.acquire(Request("terminated", id).no_wait());
