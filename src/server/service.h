@@ -1,0 +1,84 @@
+// The lock service behind a front: one shard (shard.h) on the front's loop, its journal on a thread
+// of its own.
+//
+//   request ─ apply in memory ─ batch ─ commit (journal's thread) ─ answers, pushes, effects
+//
+// Guarantee: what leaves is committed (rule 32). Exempt are a renewal that does not lengthen (33)
+// and the release of a committed holder (37); both are answered within the call.
+// Not guaranteed: that answers come in the order of the requests. A renewal overtakes a grant that
+// is being committed, so a front that must answer in order keeps the renewals of a client on a
+// connection of their own (56).
+//
+// Thread-safety: the loop's thread only, but for stop(). Callbacks come on the loop.
+// Ownership: the loop and the listener outlive it.
+// Time: boot time, read in each call, after the front has read the whole request (34).
+// Blocking: start() and stop() only.
+// Reentrancy: a callback may call the service.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "holdfast/result.h"
+#include "src/server/journal.h"
+#include "src/server/requests.h"
+
+namespace asio {
+class io_context;
+}
+
+namespace holdfast::server {
+
+struct ServiceOptions {
+  // A client's requests are refused (kQueueFull) while so many of its bytes are not committed; all
+  // clients' while four times as many are. Renewals never are.
+  std::size_t client_backlog = std::size_t{4} << 20U;
+};
+
+class Service {
+ public:
+  Service(asio::io_context& io, std::unique_ptr<Journal> journal, ServiceListener& listener,
+          ServiceOptions options = {});
+  ~Service();
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  // Opens the journal, recovers, commits the term's first record. Errors: as Journal::open().
+  Result<void> start();
+  // After start(). A client compares them (rule 44).
+  const std::string& journal_id() const;
+  const std::string& term() const;
+
+  // One step each. The list's answers come together, in their order; its requests are applied one
+  // after the other, and fail one by one.
+  void submit(const Request& request, Done<Answer> done);
+  void submit_list(const std::vector<Request>& requests, Done<std::vector<Result<Answer>>> done);
+  // All of these Acquires are granted in one step, or nothing happens. nullopt: one lock was not
+  // free. Errors: as port::Store::try_acquire_all(); the Answer of a refusal is in `refused`.
+  struct AllOrNone {
+    std::vector<Answer> granted;     // Empty: nothing happened.
+    std::optional<Answer> refused;   // kBusy, kGone, or the reason why it can never be.
+    std::size_t refused_index = 0;
+  };
+  void submit_all(const std::vector<Request>& requests, Done<AllOrNone> done);
+
+  // Reads of committed state.
+  void inspect(const std::string& name, Done<Sight> done);
+  // Locks with tickets whose names begin with `prefix` and are above `after`, sorted.
+  void list(const std::string& prefix, const std::string& after, std::size_t limit,
+            Done<std::vector<Sight>> done);
+
+  // No client of that name is connected any more: its pushes are dropped. Tickets run out.
+  void forget_client(const ClientName& client);
+
+  // Answers what is under way, commits, closes the journal. Nothing is answered afterwards.
+  void stop();
+
+ private:
+  struct Impl;
+  const std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace holdfast::server
