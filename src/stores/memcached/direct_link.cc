@@ -138,7 +138,12 @@ Answer DirectLink::Turn::ask(std::string_view request, BootInstant deadline) {
   }
   std::array<char, 4096> buffer;
   while (true) {
-    const ssize_t count = ::recv(link.socket_, buffer.data(), buffer.size(), 0);
+    ssize_t count = -1;
+    const auto look = [&](int flags) {
+      count = ::recv(link.socket_, buffer.data(), buffer.size(), flags);
+      return count >= 0 || !only_late(errno);
+    };
+    if (!link.spin_.until([&] { return look(MSG_DONTWAIT); })) look(0);
     if (count == 0) return link.lose("the server has closed the connection", /*sent=*/true);
     if (count < 0 && !only_late(errno)) return link.lose(words_of(errno), /*sent=*/true);
     if (count > 0) {

@@ -20,6 +20,7 @@
 
 #include <asio/ip/tcp.hpp>
 
+#include "src/base/brief_spin.h"
 #include "src/base/clock.h"
 #include "src/base/local_mutex.h"
 #include "src/stores/memcached/link.h"
@@ -82,6 +83,7 @@ class DirectLink {
   std::uint64_t generation_ = 0;
   base::BootInstant used_{};
   ReplyReader reader_;
+  base::BriefSpin spin_;
 };
 
 }  // namespace holdfast::stores::memcached

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "src/base/brief_spin.h"
 #include "src/base/local_mutex.h"
 #include "src/base/random.h"
 #include "src/stores/redis/protocol/errors.h"
@@ -52,6 +53,7 @@ struct DirectLink::Impl {
   Result<void> dial(const Endpoint& endpoint, BootInstant until, BootInstant deadline);
   Result<void> greet(BootInstant deadline);
   Result<void> send_all(std::string_view bytes, std::size_t& sent, BootInstant deadline);
+  Wire::Outcome read(Wire::Wait wait);
   Result<Reply> receive(BootInstant deadline);
   Result<void> wait(Wire::Io what, BootInstant deadline);
   Error late(const char* doing) const {
@@ -112,6 +114,7 @@ struct DirectLink::Impl {
   Wire wire;
   std::unique_ptr<ReplyReader> reader;
   std::vector<char> buffer;
+  base::BriefSpin spin;
   BootInstant used{};
   BootInstant up_since{};
   Backoff backoff;
@@ -156,6 +159,16 @@ Result<void> DirectLink::Impl::send_all(std::string_view bytes, std::size_t& sen
   return {};
 }
 
+Wire::Outcome DirectLink::Impl::read(Wire::Wait wait) {
+  Wire::Outcome outcome;
+  const auto look = [&](Wire::Wait how) {
+    outcome = wire.read(buffer.data(), buffer.size(), how);
+    return outcome.io != Wire::Io::kWantRead;
+  };
+  if (!spin.until([&] { return look(Wire::Wait::kNever); })) look(wait);
+  return outcome;
+}
+
 Result<Reply> DirectLink::Impl::receive(BootInstant deadline) {
   while (true) {
     auto reply = reader->next();
@@ -163,8 +176,7 @@ Result<Reply> DirectLink::Impl::receive(BootInstant deadline) {
     if (*reply) return **std::move(reply);
     const bool near =
         !connected.load(std::memory_order_relaxed) || deadline - BootClock::now() < kNear;
-    const Wire::Outcome outcome =
-        wire.read(buffer.data(), buffer.size(), near ? Wire::Wait::kNever : Wire::Wait::kAWhile);
+    const Wire::Outcome outcome = read(near ? Wire::Wait::kNever : Wire::Wait::kAWhile);
     if (outcome.io == Wire::Io::kFailed) {
       return stopped().value_or(wire.why());
     }

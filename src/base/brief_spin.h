@@ -1,0 +1,49 @@
+// Looks for an answer again and again for a short time, before a thread goes to sleep for it.
+//
+// A processor with nothing to do takes 30 to 60 us to wake up. A server near by answers sooner, and
+// while its client looks on, its own processor does not fall asleep either: with one caller on an
+// idle machine, Redis gave 18,000 pairs a second in place of 6,500, for the same processor time
+// (bench/peers). The thread yields between looks, so whoever has work to do goes first.
+//
+// Where answers take longer, looking is given up: then one wait in 64 tries it again.
+// Thread-safety: one thread at a time.
+#pragma once
+
+#include <sched.h>
+
+#include <chrono>
+
+namespace holdfast::base {
+
+class BriefSpin {
+ public:
+  // False: `ready` did not become true in this time, so the caller should sleep.
+  template <typename Ready>
+  bool until(Ready&& ready) {
+    if (waits_left_ > 0) {
+      --waits_left_;
+      return false;
+    }
+    const auto end = std::chrono::steady_clock::now() + kLongest;
+    do {
+      if (ready()) {
+        pause_ = 0;
+        return true;
+      }
+      ::sched_yield();
+    } while (std::chrono::steady_clock::now() < end);
+    pause_ = pause_ == 0 ? 1 : pause_ < kLongestPause ? 2 * pause_ : kLongestPause;
+    waits_left_ = pause_;
+    return false;
+  }
+
+ private:
+  static constexpr std::chrono::microseconds kLongest{100};
+  static constexpr int kLongestPause = 64;
+
+  // Waits without a look, after the last failure and now.
+  int pause_ = 0;
+  int waits_left_ = 0;
+};
+
+}  // namespace holdfast::base
