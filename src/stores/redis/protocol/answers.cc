@@ -138,7 +138,9 @@ Error failed_answer(std::string_view text, const std::string& name) {
   // Retrying does not help here, unlike with the other refusals.
   Reply said;
   said.text = text.substr(6);
-  if (Error error = to_error(said, what); error.code() == Errc::kPermissionDenied) return error;
+  Error error = to_error(said, what);
+  // A script answers TRYAGAIN before it writes.
+  if (error.code() == Errc::kPermissionDenied || said.text.starts_with("TRYAGAIN ")) return error;
   return {Errc::kOutcomeUnknown, what + ": the server said " + std::string(text.substr(6))};
 }
 

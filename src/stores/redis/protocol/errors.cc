@@ -39,6 +39,10 @@ constexpr Row kTable[] = {
     {"MOVED", Errc::kUnsupported, kNoCluster},
     {"ASK", Errc::kUnsupported, kNoCluster},
     {"CROSSSLOT", Errc::kUnsupported, kNoCluster},
+    // A script met a key that is at another node. Our scripts look before they write, but nothing
+    // else proves that none did.
+    {"ERR Script attempted to access a non local key", Errc::kOutcomeUnknown,
+     "the cluster is moving this slot, and the request may have been applied: retry it"},
     {"NOAUTH", Errc::kPermissionDenied,
      "the server wants a password: set HOLDFAST_REDIS_PASSWORD, or add ?password_file=PATH to the "
      "URL"},
@@ -107,7 +111,10 @@ Error to_error(const Reply& error_reply, std::string_view what, bool reads_only)
             head + "somebody killed the script while it ran" + said};
   }
   for (const Row& row : kTable) {
-    if (fits(row, text)) return {row.code, std::string(head).append(row.advice).append(said)};
+    if (!fits(row, text)) continue;
+    const bool harmless = reads_only && row.code == Errc::kOutcomeUnknown;
+    return {harmless ? Errc::kUnavailable : row.code,
+            std::string(head).append(row.advice).append(said)};
   }
   if (reads_only) {
     return {Errc::kUnsupported, head + "the server refuses what Holdfast needs" + said};

@@ -82,13 +82,22 @@ TEST(RedisErrorsTest, EveryKnownAnswerHasItsCode) {
   }
 }
 
+TEST(RedisErrorsTest, AForeignKeyInAScriptLeavesTheOutcomeOpen) {
+  const Error error = error_of(
+      "ERR Script attempted to access a non local key in a cluster node script: 1, on "
+      "@user_script:1.");
+  EXPECT_EQ(error.code(), Errc::kOutcomeUnknown) << error.message();
+}
+
 TEST(RedisErrorsTest, NothingIsUnknownOfWhatOnlyReads) {
   const auto code = [](const char* answer) {
     return to_error({Reply::Kind::kError, 0, answer, {}}, "ask", /*reads_only=*/true).code();
   };
   EXPECT_EQ(code("ERR what no server has ever said"), Errc::kUnsupported);
-  EXPECT_EQ(code("ERR Error running script: Script killed by user with SCRIPT KILL."),
-            Errc::kUnavailable);
+  for (const char* answer : {"ERR Error running script: Script killed by user with SCRIPT KILL.",
+                             "ERR Script attempted to access a non local key in a cluster node"}) {
+    EXPECT_EQ(code(answer), Errc::kUnavailable);
+  }
 }
 
 TEST(RedisErrorsTest, AServerBeforeSevenIsToldWhatItNeeds) {

@@ -1,6 +1,11 @@
 // The store's scripts, one per operation: src/stores/redis/scripts/*.lua, each with lock.lua in
 // place of its line `--@lock`, and entry.lua in place of `--@entry`.
 //
+// A cluster has a text of its own for each script. Lines that begin with `--@cluster ` are code
+// only there, lines that begin with `--@single ` only at a single server, whose scripts therefore
+// do not become slower. While its slot moves to another node, a script answers TRYAGAIN before it
+// has written (cluster.lua), unless it needs the lock's record only or renews (moving.lua).
+//
 // Thread-safety: constants.
 #pragma once
 
@@ -31,6 +36,10 @@ enum class ScriptClock : std::uint8_t {
   kArgument,  // Tests: microseconds in the last argument, 16 digits.
 };
 
+// In a cluster the last argument is the slot's tag (slot.h), before which a test's clock stands.
+// Pushes go to sharded channels in that slot.
+enum class ScriptHost : std::uint8_t { kServer, kCluster };
+
 struct Script {
   std::string text;
   std::string sha1;  // For EVALSHA.
@@ -39,6 +48,7 @@ struct Script {
 // 40 hexadecimal digits: the name that Redis gives a script.
 std::string sha1_of(const std::string& text);
 
-const Script& script(ScriptName name, ScriptClock clock = ScriptClock::kServer);
+const Script& script(ScriptName name, ScriptClock clock = ScriptClock::kServer,
+                     ScriptHost host = ScriptHost::kServer);
 
 }  // namespace holdfast::stores::redis

@@ -8,6 +8,7 @@
 -- <upgrade of>".
 local call, sub, byte = redis.call, string.sub, string.byte
 local user, clock = ARGV[1], redis.call('TIME')
+--@cluster
 local now = clock[1] .. sub('00000' .. clock[2], -6)
 local now_in_short = sub(now, 1, 7)
 local go_the_long_way  -- Made when first needed.
@@ -41,6 +42,7 @@ local function take(key, id, issue, ttl, owner, terms)
     end
   end
 
+  --@cluster refuse_if_moving(key)
   -- The short way if another client holds the lock and the caller does not wait.
   if how == 84 and form == '1 held ' and sub(record, 25, 40) ~= user then
     local start, lease = string.match(record, '^(%d+) %d+ (%d+) ', 92)

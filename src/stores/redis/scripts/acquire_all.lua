@@ -5,6 +5,8 @@
 -- had, it returns that lock's number and answer instead: "<number> <answer>".
 local clock = redis.call('TIME')
 local now = clock[1] .. string.sub('00000' .. clock[2], -6)
+--@cluster
+--@cluster refuse_if_moving(KEYS[1])
 
 --@lock
 --@entry

@@ -4,6 +4,8 @@
 -- KEYS[1] the lock's record. ARGV: 1 token, 2 trace.
 local clock = redis.call('TIME')
 local now = clock[1] .. string.sub('00000' .. clock[2], -6)
+--@cluster
+--@cluster refuse_if_moving(KEYS[1])
 
 --@lock
 

@@ -6,6 +6,7 @@
 -- KEYS the locks' records; a lock may occur more than once. ARGV: 1 client, then per lock:
 -- acquisition id, issue, "release" or "cancel".
 local call, sub, user = redis.call, string.sub, ARGV[1]
+--@cluster
 local now
 local go_the_long_way  -- Made when first needed.
 
@@ -20,6 +21,7 @@ local function give_back(key, id, issue, how)
     return 'released'
   end
 
+  --@cluster refuse_if_moving(key)
   if not now then
     local clock = redis.call('TIME')
     now = clock[1] .. sub('00000' .. clock[2], -6)

@@ -27,6 +27,7 @@ local lock                 -- The record, as a table.
 local grown = {}           -- Keys that may be new and therefore lack an expiry.
 local own_id = ARGV[1]     -- It needs no push: its reply says the same.
 local budget = MOST_PER_STEP
+--@cluster local moving = false  -- Only a renewal goes on while its slot moves.
 
 local function number(value) return format('%.0f', value) end
 local function padded(value) return format('%016.0f', value) end
@@ -141,7 +142,9 @@ local function open_many(record)
   lock.refreshed, lock.client, lock.issue = tonumber(refreshed), client, issue
   local expected = 1 + (lock.tickets > lock.waiters and 1 or 0) + (lock.waiters > 0 and 1 or 0) +
     (lock.waiters > (shrink ~= '-' and 1 or 0) and 1 or 0)
+  --@cluster if moving then lock.refreshed = at return end
   if call('EXISTS', T, H, Q, W) == expected then return end
+  --@cluster error(TRYAGAIN)
   -- The server has evicted a part of the lock. Its holders are unknown now, so it has none.
   call('DEL', T, H, W, Q)
   lock.exclusive, lock.shared, lock.permits, lock.tickets, lock.waiters, lock.upgrade, lock.base,

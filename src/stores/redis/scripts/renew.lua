@@ -10,15 +10,18 @@
 -- After the answers for the locks comes this clock's time.
 local clock = redis.call('TIME')
 local now = clock[1] .. string.sub('00000' .. clock[2], -6)
+--@cluster
 
 --@lock
+--@moving
 
 -- The value beside a lock lives for a week, and longer while the lock is held. Refreshing it once
 -- an hour is enough.
 local function keep_value(key, last_renewed)
   local hour = 3600000000
   if math.floor(last_renewed / hour) ~= math.floor(at / hour) then
-    call('PEXPIRE', key .. ':v', WEEK)
+    --@single call('PEXPIRE', key .. ':v', WEEK)
+    --@cluster redis.pcall('PEXPIRE', key .. ':v', WEEK)
   end
 end
 
@@ -50,6 +53,7 @@ local function extend(ticket, length, seq)
 end
 
 local function renew(key, client, id, seq, ttl, waiter_ttl)
+  --@cluster check_moving(key, id)
   open(key)
   expire()
   local ticket = read(id)

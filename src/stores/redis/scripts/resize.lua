@@ -1,8 +1,10 @@
 -- Changes the capacity of a permits lock: at once when growing, in queue order when shrinking.
 --
--- KEYS[1] the lock's record. ARGV: 1 id of the request, 2 client, 3 capacity, 4 owner.
+-- KEYS[1] the lock's record. ARGV: 1 id of the request, 2 client, 3 capacity.
 local clock = redis.call('TIME')
 local now = clock[1] .. string.sub('00000' .. clock[2], -6)
+--@cluster
+--@cluster refuse_if_moving(KEYS[1])
 
 --@lock
 

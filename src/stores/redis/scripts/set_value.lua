@@ -7,6 +7,8 @@
 -- 4 seq, 5 until the lease ends; 0: as it is.
 local clock = redis.call('TIME')
 local now = clock[1] .. string.sub('00000' .. clock[2], -6)
+--@cluster
+--@cluster refuse_if_moving(KEYS[1])
 
 --@lock
 
