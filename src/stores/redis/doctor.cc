@@ -1,54 +1,19 @@
 #include "src/stores/redis/doctor.h"
 
 #include <array>
-#include <charconv>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "src/port/examination.h"
+#include "src/stores/redis/facts.h"
 
 namespace holdfast::stores::redis {
 namespace {
 
 constexpr char kSeeMore[] =
     "run the doctor as a user with +info +config|get, on a server that has both";
-
-using Facts = std::map<std::string, std::string, std::less<>>;
-
-// "name:value" lines of INFO.
-void read_info(std::string_view text, Facts& facts) {
-  while (!text.empty()) {
-    const std::size_t end = text.find("\r\n");
-    const std::string_view line = text.substr(0, end);
-    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 2);
-    const std::size_t colon = line.find(':');
-    if (colon == std::string_view::npos || line.front() == '#') continue;
-    facts.emplace(line.substr(0, colon), line.substr(colon + 1));
-  }
-}
-
-long number_in(std::string_view text) {
-  long value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
-
-// Whether the user lacks the permission, or the server the command.
-bool is_refusal(const Error& error) {
-  return error.code() == Errc::kPermissionDenied || error.code() == Errc::kUnsupported;
-}
-
-std::string why_not(const Error& error, const char* command) {
-  if (error.code() == Errc::kPermissionDenied)
-    return std::string("this user may not ask ") + command;
-  if (error.code() == Errc::kUnsupported) {
-    return std::string("the server has no ") + command + " (disabled or renamed)";
-  }
-  return std::string(command) + " was not answered: " + error.message();
-}
 
 struct Comfort {
   const char* name;
@@ -93,11 +58,7 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
     access_.read({"CONFIG", "GET", "*"}, deadline_,
                  [self = shared_from_this()](const Result<Reply>& reply) {
                    if (!reply) self->no_config_ = why_not(reply.error(), "CONFIG GET");
-                   if (reply) {
-                     for (std::size_t i = 0; i + 1 < reply->items.size(); i += 2) {
-                       self->facts_["config " + reply->items[i].text] = reply->items[i + 1].text;
-                     }
-                   }
+                   if (reply) read_config(*reply, self->facts_);
                    self->ask_time();
                  });
   }
@@ -152,10 +113,7 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
     }
   }
 
-  std::string_view fact(std::string_view name) const {
-    const auto found = facts_.find(name);
-    return found == facts_.end() ? std::string_view() : std::string_view(found->second);
-  }
+  std::string_view fact(std::string_view name) const { return redis::fact(facts_, name); }
 
   void conclude() {
     judge_server();
