@@ -4,9 +4,9 @@
 // all batches up to its number. One thread commits, one batch at a time; a second batch under way
 // would overtake the first (measured on etcd) and brings no speed.
 //
-// Guarantee: a batch whose commit() answered kCommitted is read back by every later batch(). After
-// kRefused and kFull it never is, unless it is committed again. A journal has one writer: once
-// another one has opened it, commit() answers kRefused.
+// Guarantee: a batch whose commit() answered kCommitted is there for every later last() and
+// batch(). After kRefused and kLater it is not, unless it is committed again. A journal has one
+// writer: once another one has opened it, commit() answers kRefused.
 // Not guaranteed: anything about a batch after kUnknown, but that it is read back whole or not at
 // all.
 //
@@ -18,7 +18,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,7 +27,7 @@ namespace holdfast::server {
 
 enum class Commit : std::uint8_t {
   kCommitted,  // It survives a crash of the process and of the host.
-  kFull,       // No room. Not applied; the same call may be made again.
+  kLater,      // Not applied: no room, or a busy file. The same call may be made again.
   kRefused,    // Another writer owns the journal, or its files were moved. Not applied.
   kUnknown,    // It may or may not be applied. No further call to this journal is allowed.
 };
@@ -47,21 +46,24 @@ class Journal {
   // Takes the journal over: from here on no earlier writer can commit. Called once, first.
   virtual Result<void> open() = 0;
 
-  // The journal's own id, and the term: which process may write. Each open() draws a new term.
-  // Clients see both.
+  // The journal's own id, and the term: the process that may write. Each open() begins a new term,
+  // whose name begins with a greater number ("7-3fa2"). Clients see both.
   virtual std::string id() const = 0;
   virtual std::string term() const = 0;
 
   // The valid snapshot's head; all zero: there is none.
   virtual Result<SnapshotHead> head() = 0;
   virtual Result<std::string> chunk(const SnapshotHead& head, std::uint32_t index) = 0;
-  // nullopt: there is no such batch (yet).
-  virtual Result<std::optional<std::string>> batch(std::uint64_t number) = 0;
+  // The newest batch's number; the snapshot's, when none came after it.
+  virtual Result<std::uint64_t> last() = 0;
+  // One between these two. kCorruptState: it is not there.
+  virtual Result<std::string> batch(std::uint64_t number) = 0;
 
   // Durable when it answers kCommitted. `number` is one above the last.
   virtual Commit commit(std::uint64_t number, std::string_view bytes) = 0;
 
-  // How many batches may follow the snapshot. A commit beyond it answers kFull.
+  // How many batches may follow the snapshot; 0: the journal keeps nothing. A commit beyond it
+  // answers kLater.
   virtual std::uint64_t room() const = 0;
 
   // A snapshot becomes valid by its head alone. Chunks without a head are ignored. After a head was

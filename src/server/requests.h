@@ -52,7 +52,7 @@ struct Answer {
 };
 
 // One lock as it is. Neither image nor trace: nothing is known of it.
-struct Sight {
+struct LockSight {
   std::string name;
   std::optional<machine::LockImage> lock;
   std::optional<BreakTrace> last_break;

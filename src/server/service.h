@@ -9,7 +9,8 @@
 // is being committed, so a front that must answer in order keeps the renewals of a client on a
 // connection of their own (56).
 //
-// Thread-safety: the loop's thread only, but for stop(). Callbacks come on the loop.
+// Thread-safety: the loop's thread only; start(), stop() and the destructor also where the loop
+// does not run. Callbacks come on that thread.
 // Ownership: the loop and the listener outlive it.
 // Time: boot time, read in each call, after the front has read the whole request (34).
 // Blocking: start() and stop() only.
@@ -17,6 +18,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,6 +37,8 @@ struct ServiceOptions {
   // A client's requests are refused (kQueueFull) while so many of its bytes are not committed; all
   // clients' while four times as many are. Renewals never are.
   std::size_t client_backlog = std::size_t{4} << 20U;
+  // For tests: the boot clock, which may leap from one call to the next. Nothing is a stall then.
+  std::function<base::BootInstant()> now{};
 };
 
 class Service {
@@ -65,15 +69,15 @@ class Service {
   void submit_all(const std::vector<Request>& requests, Done<AllOrNone> done);
 
   // Reads of committed state.
-  void inspect(const std::string& name, Done<Sight> done);
+  void inspect(const std::string& name, Done<LockSight> done);
   // Locks with tickets whose names begin with `prefix` and are above `after`, sorted.
   void list(const std::string& prefix, const std::string& after, std::size_t limit,
-            Done<std::vector<Sight>> done);
+            Done<std::vector<LockSight>> done);
 
   // No client of that name is connected any more: its pushes are dropped. Tickets run out.
   void forget_client(const ClientName& client);
 
-  // Answers what is under way, commits, closes the journal. Nothing is answered afterwards.
+  // Commits and answers what is under way, and closes the journal. What comes later is refused.
   void stop();
 
  private:

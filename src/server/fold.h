@@ -1,0 +1,101 @@
+// The committed state of a shard, folded together from the records of its journal: a snapshot's
+// chunks first, then the batches after it.
+//
+// It serves twice. A server that starts folds the whole journal and gives the locks to its machine.
+// The compactor (compactor.h) folds a part of it and writes the next snapshot.
+//
+// Guarantee: what a machine's effects did is folded to the machine's own images, but for renewals,
+// which are not in the journal. Records that no machine could have written are an error; the
+// machine looks at each lock again before it takes it.
+//
+// Thread-safety: none. Memory: everything that is in the journal, until it is taken out.
+// Errors: kCorruptState, kVersionMismatch, with the record's number.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "holdfast/result.h"
+#include "src/machine/lock_machine.h"
+#include "src/server/journal.h"
+#include "src/server/marks.h"
+#include "src/server/record.h"
+#include "src/server/traces.h"
+
+namespace holdfast::server {
+
+// A shard begins with this.
+struct Recovered {
+  machine::LockMachine machine;
+  Marks marks;
+  BreakTraces traces;
+  std::uint64_t last_batch = 0;
+  std::vector<machine::AcquisitionId> extended;  // All that have a lease.
+};
+
+class Fold final : private RecordVisitor {
+ public:
+  Fold() = default;
+
+  Result<void> chunk(const SnapshotHead& head, std::uint32_t index, std::string_view bytes);
+  Result<void> batch(std::uint64_t number, std::string_view bytes);
+
+  std::uint64_t last_batch() const { return last_batch_; }
+  machine::Instant now() const { return now_; }
+
+  // The next chunk of about `size` bytes, taken out of the fold; nullopt: it is empty. Nothing else
+  // may be called any more, but further take_chunk().
+  std::optional<std::string> take_chunk(std::size_t size);
+  // Everything, for a machine whose leases are extended as after a crash (rule 39): each lasts for
+  // max(lease, ttl) from now on. Its tokens are above the journal's and above `floor`.
+  Result<Recovered> take_all(const machine::Limits& limits, std::uint64_t floor);
+
+ private:
+  struct FoldedLock {
+    machine::ModeKind kind{};
+    std::uint32_t capacity = 1;
+    machine::Token last_token{};
+    std::uint64_t next_order = 1;
+    std::string value;
+    std::map<std::uint64_t, machine::TicketImage> tickets;  // By their order.
+    std::map<machine::AcquisitionId, machine::Instant> tombstones;
+  };
+  using Locks = std::unordered_map<std::string, FoldedLock>;
+
+  Result<void> read(RecordKind kind, std::uint64_t number, std::uint32_t index,
+                    std::string_view bytes);
+  bool on_effect(machine::Effect effect) override;
+  bool on_floor(machine::Token floor) override;
+  bool on_mark(std::string client, std::string lock, std::uint64_t issue) override;
+  bool on_client_floor(std::string client, std::uint64_t issue) override;
+  bool on_lock(LockHead lock) override;
+  bool on_trace(std::string lock, BreakTrace trace) override;
+  bool on_end(machine::Instant at) override;
+  bool add_ticket(const machine::Effect& effect);
+  bool end_ticket(FoldedLock& lock, const machine::Effect& effect);
+  static machine::TicketImage* find(FoldedLock& lock, const machine::Effect& effect);
+  static machine::LockImage image_of(const std::string& name, const FoldedLock& lock);
+  static void write_lock(const std::string& name, const FoldedLock& lock, RecordWriter& writer);
+  void write_rest(RecordWriter& writer) const;
+
+  Locks locks_;
+  Marks marks_;
+  BreakTraces traces_;
+  machine::Token floor_{};
+  machine::Instant now_{};
+  std::uint64_t last_batch_ = 0;
+  std::uint32_t chunks_ = 0;
+  bool rest_taken_ = false;
+  RecordKind reading_{};
+};
+
+// Folds a whole journal that is open. Errors: as Journal's and Fold's.
+Result<Fold> fold_journal(Journal& journal);
+
+}  // namespace holdfast::server

@@ -1,0 +1,56 @@
+#include "src/server/marks.h"
+
+#include <algorithm>
+
+namespace holdfast::server {
+
+bool Marks::is_old(const std::string& client, const std::string& lock, std::uint64_t issue) const {
+  const auto known = known_.find(client);
+  if (known == known_.end()) return false;
+  const auto mark = known->second.by_lock.find(lock);
+  const std::uint64_t seen = mark == known->second.by_lock.end() ? 0 : mark->second;
+  return issue <= std::max(seen, known->second.floor);
+}
+
+bool Marks::raise(const std::string& client, const std::string& lock, std::uint64_t issue) {
+  if (is_old(client, lock, issue)) return false;
+  Client& one = see(client);
+  std::uint64_t& mark = one.by_lock[lock];
+  one.by_issue.erase({mark, lock});
+  mark = issue;
+  one.by_issue.emplace(issue, lock);
+  while (one.by_issue.size() > locks_per_client_) {
+    const auto lowest = one.by_issue.begin();
+    one.floor = std::max(one.floor, lowest->first);
+    one.by_lock.erase(lowest->second);
+    one.by_issue.erase(lowest);
+  }
+  return true;
+}
+
+void Marks::raise_floor(const std::string& client, std::uint64_t issue) {
+  Client& one = see(client);
+  one.floor = std::max(one.floor, issue);
+}
+
+Marks::Client& Marks::see(const std::string& client) {
+  Client& one = known_[client];
+  by_age_.erase(one.seen);
+  one.seen = next_age_++;
+  by_age_.emplace(one.seen, client);
+  if (known_.size() > clients_) {
+    known_.erase(by_age_.begin()->second);
+    by_age_.erase(by_age_.begin());
+  }
+  return one;
+}
+
+void Marks::visit(const EachFloor& each_floor, const EachMark& each_mark) const {
+  for (const auto& [age, client] : by_age_) {
+    const Client& one = known_.at(client);
+    each_floor(client, one.floor);
+    for (const auto& [issue, lock] : one.by_issue) each_mark(client, lock, issue);
+  }
+}
+
+}  // namespace holdfast::server

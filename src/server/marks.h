@@ -1,0 +1,61 @@
+// Marks keep a late request from being taken for a new one: for each client and lock, the highest
+// number of an acquisition (Request::issue) that was seen.
+//
+// Guarantee: an acquisition that was seen is old for ever after, while its client is remembered.
+// Bounded: a client keeps `locks_per_client` marks. Beyond that the mark with the lowest number
+// goes, and all of the client's numbers up to it are old for every lock. Beyond `clients` the one
+// goes that was seen least recently.
+// Deterministic: the same calls leave the same marks, so a reader of the journal knows them too.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+namespace holdfast::server {
+
+class Marks {
+ public:
+  explicit Marks(std::size_t locks_per_client = 1'024, std::size_t clients = 16'384)
+      : locks_per_client_(locks_per_client), clients_(clients) {}
+
+  // Whether the number was seen from the client for the lock, or could have been.
+  bool is_old(const std::string& client, const std::string& lock, std::uint64_t issue) const;
+  // False: nothing changed, it was old already.
+  bool raise(const std::string& client, const std::string& lock, std::uint64_t issue);
+  // Every number of the client up to this one is old.
+  void raise_floor(const std::string& client, std::uint64_t issue);
+
+  // In the order in which the clients were seen, and then of the numbers: what raises the same
+  // marks in another object.
+  using EachFloor = std::function<void(const std::string& client, std::uint64_t issue)>;
+  using EachMark =
+      std::function<void(const std::string& client, const std::string& lock, std::uint64_t issue)>;
+  void visit(const EachFloor& each_floor, const EachMark& each_mark) const;
+
+ private:
+  struct Client {
+    std::uint64_t floor = 0;
+    std::uint64_t seen = 0;  // Its place in `by_age_`.
+    std::unordered_map<std::string, std::uint64_t> by_lock;
+    std::set<std::pair<std::uint64_t, std::string>> by_issue;
+  };
+
+  Client& see(const std::string& client);
+
+  std::size_t locks_per_client_;
+  std::size_t clients_;
+  std::unordered_map<std::string, Client> known_;
+  std::map<std::uint64_t, std::string> by_age_;
+  std::uint64_t next_age_ = 1;
+};
+
+}  // namespace holdfast::server

@@ -1,0 +1,387 @@
+#include "src/server/record.h"
+
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "src/base/fnv.h"
+#include "src/rows/owner_codec.h"
+
+namespace holdfast::server {
+namespace {
+
+using machine::Duration;
+using machine::Effect;
+using machine::EffectKind;
+using machine::Instant;
+using machine::ModeKind;
+
+constexpr std::string_view kMagic = "HFJ";
+constexpr std::uint8_t kVersion = 1;
+constexpr std::size_t kChecksumSize = 8;
+
+// Items. An effect is its EffectKind; the others are above all of these.
+constexpr std::uint8_t kFloorItem = 0xF0;
+constexpr std::uint8_t kMarkItem = 0xF1;
+constexpr std::uint8_t kClientFloorItem = 0xF2;
+constexpr std::uint8_t kLockItem = 0xF3;
+constexpr std::uint8_t kTraceItem = 0xF4;
+constexpr std::uint8_t kEndItem = 0xFF;
+
+void put_byte(std::string& out, std::uint8_t byte) { out.push_back(static_cast<char>(byte)); }
+
+void put_number(std::string& out, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7U) put_byte(out, static_cast<std::uint8_t>(value | 0x80U));
+  put_byte(out, static_cast<std::uint8_t>(value));
+}
+
+void put_text(std::string& out, std::string_view text) {
+  put_number(out, text.size());
+  out.append(text);
+}
+
+void put_fixed(std::string& out, std::uint64_t value) {
+  for (unsigned shift = 0; shift < 64; shift += 8) {
+    put_byte(out, static_cast<std::uint8_t>(value >> shift));
+  }
+}
+
+void put_id(std::string& out, const machine::AcquisitionId& id) {
+  put_fixed(out, id.high);
+  put_fixed(out, id.low);
+}
+
+void put_token(std::string& out, machine::Token token) {
+  put_number(out, token.epoch);
+  put_number(out, token.counter);
+}
+
+void put_span(std::string& out, std::int64_t value) {
+  put_number(out, static_cast<std::uint64_t>(value));
+}
+
+void put_instant(std::string& out, Instant at) { put_span(out, at.time_since_epoch().count()); }
+
+// Which fields an effect of this kind carries beside the lock's name and the acquisition's id.
+struct Fields {
+  bool whole = false;  // Everything about a ticket.
+  bool order = false;
+  bool lease = false;
+  bool token = false;
+  bool owner = false;
+  bool until = false;
+  bool capacity = false;
+  bool value = false;
+};
+
+constexpr Fields fields_of(EffectKind kind) {
+  switch (kind) {
+    case EffectKind::kQueued:
+    case EffectKind::kGranted:
+      return {.whole = true, .order = true, .lease = true, .token = true, .owner = true};
+    case EffectKind::kExtended: return {.order = true, .lease = true};
+    case EffectKind::kBroken: return {.order = true, .token = true, .owner = true};
+    case EffectKind::kReleased:
+    case EffectKind::kCancelled:
+    case EffectKind::kExpired:
+    case EffectKind::kDropped:
+    case EffectKind::kDowngraded: return {.order = true};
+    case EffectKind::kResized: return {.capacity = true};
+    case EffectKind::kValueSet: return {.value = true};
+    case EffectKind::kTombstone: return {.until = true};
+    case EffectKind::kTombstoneDropped: return {};
+    case EffectKind::kForgotten: return {.token = true};
+  }
+  return {};
+}
+
+// Takes fields off the front of what is left. After the first thing that is not there, everything
+// is zero and ok() is false.
+class Input {
+ public:
+  explicit Input(std::string_view bytes) : left_(bytes) {}
+
+  bool ok() const { return ok_; }
+  bool empty() const { return left_.empty(); }
+
+  std::uint8_t byte() {
+    const std::string_view one = take(1);
+    return one.empty() ? std::uint8_t{0} : static_cast<std::uint8_t>(one[0]);
+  }
+
+  std::uint64_t number() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      const std::uint8_t next = byte();
+      const std::uint64_t bits = next & 0x7FU;
+      if (shift == 63 && bits > 1) break;
+      value |= bits << shift;
+      if ((next & 0x80U) == 0) return ok_ ? value : 0;
+    }
+    ok_ = false;
+    return 0;
+  }
+
+  std::uint32_t small_number() {
+    const std::uint64_t value = number();
+    if (value > UINT32_MAX) ok_ = false;
+    return ok_ ? static_cast<std::uint32_t>(value) : 0;
+  }
+
+  std::int64_t span() { return static_cast<std::int64_t>(number()); }
+  Duration duration() { return Duration(span()); }
+  Instant instant() { return Instant(duration()); }
+  std::string text() { return std::string(view()); }
+
+  std::string_view view() {
+    const std::uint64_t size = number();
+    if (size > left_.size()) ok_ = false;
+    return take(static_cast<std::size_t>(size));
+  }
+
+  std::uint64_t fixed() {
+    const std::string_view bytes = take(8);
+    std::uint64_t value = 0;
+    for (std::size_t at = bytes.size(); at > 0; --at) {
+      value = (value << 8U) | static_cast<std::uint8_t>(bytes[at - 1]);
+    }
+    return value;
+  }
+
+  machine::AcquisitionId id() {
+    machine::AcquisitionId id;
+    id.high = fixed();
+    id.low = fixed();
+    return id;
+  }
+
+  machine::Token token() {
+    machine::Token token;
+    token.epoch = small_number();
+    token.counter = number();
+    return token;
+  }
+
+  ModeKind mode_kind() {
+    const std::uint8_t kind = byte();
+    if (kind > static_cast<std::uint8_t>(ModeKind::kPermits)) ok_ = false;
+    return ok_ ? static_cast<ModeKind>(kind) : ModeKind::kExclusive;
+  }
+
+  machine::OwnerPtr owner() {
+    auto owner = rows::decode_owner(view());
+    if (!owner) ok_ = false;
+    return owner ? *std::move(owner) : nullptr;
+  }
+
+ private:
+  std::string_view take(std::size_t size) {
+    if (!ok_ || size > left_.size()) {
+      ok_ = false;
+      return {};
+    }
+    const std::string_view taken = left_.substr(0, size);
+    left_.remove_prefix(size);
+    return taken;
+  }
+
+  std::string_view left_;
+  bool ok_ = true;
+};
+
+Effect take_effect(Input& in, EffectKind kind) {
+  const Fields fields = fields_of(kind);
+  Effect effect;
+  effect.kind = kind;
+  effect.name = in.text();
+  effect.id = in.id();
+  if (fields.order) effect.order = in.number();
+  if (fields.whole) {
+    effect.mode.kind = in.mode_kind();
+    effect.mode.permits = in.small_number();
+    effect.mode.capacity = in.small_number();
+    effect.upgrade_of = in.id();
+    effect.system = in.byte() != 0;
+    effect.ttl = in.duration();
+    effect.waiter_ttl = in.duration();
+  }
+  if (fields.lease) {
+    effect.lease_end = in.instant();
+    effect.seq = in.number();
+    effect.lease = in.duration();
+  }
+  if (fields.token) effect.token = in.token();
+  if (fields.owner) effect.owner = in.owner();
+  if (fields.until) effect.lease_end = in.instant();
+  if (fields.capacity) effect.mode.capacity = in.small_number();
+  if (fields.value) effect.value = in.text();
+  return effect;
+}
+
+// False: the item is damaged, or the visitor refused it.
+bool read_item(Input& in, std::uint8_t item, RecordVisitor& visitor) {
+  switch (item) {
+    case kFloorItem: {
+      const machine::Token floor = in.token();
+      return in.ok() && visitor.on_floor(floor);
+    }
+    case kMarkItem: {
+      std::string client = in.text();
+      std::string lock = in.text();
+      const std::uint64_t issue = in.number();
+      return in.ok() && visitor.on_mark(std::move(client), std::move(lock), issue);
+    }
+    case kClientFloorItem: {
+      std::string client = in.text();
+      const std::uint64_t issue = in.number();
+      return in.ok() && visitor.on_client_floor(std::move(client), issue);
+    }
+    case kLockItem: {
+      LockHead lock;
+      lock.name = in.text();
+      lock.kind = in.mode_kind();
+      lock.capacity = in.small_number();
+      lock.last_token = in.token();
+      lock.next_order = in.number();
+      return in.ok() && visitor.on_lock(std::move(lock));
+    }
+    case kTraceItem: {
+      std::string lock = in.text();
+      BreakTrace trace{in.token(), nullptr};
+      trace.by = in.owner();
+      return in.ok() && visitor.on_trace(std::move(lock), std::move(trace));
+    }
+    case kEndItem: {
+      const Instant at = in.instant();
+      return in.ok() && in.empty() && visitor.on_end(at);
+    }
+    default: break;
+  }
+  if (item > static_cast<std::uint8_t>(EffectKind::kForgotten)) return false;
+  Effect effect = take_effect(in, static_cast<EffectKind>(item));
+  return in.ok() && visitor.on_effect(std::move(effect));
+}
+
+Error damaged(const char* what) {
+  return {Errc::kCorruptState, std::string("a journal record is damaged: ") + what};
+}
+
+}  // namespace
+
+RecordWriter::RecordWriter(const RecordHead& head) {
+  bytes_ = kMagic;
+  put_byte(bytes_, kVersion);
+  put_byte(bytes_, static_cast<std::uint8_t>(head.kind));
+  put_number(bytes_, head.number);
+  put_number(bytes_, head.index);
+}
+
+void RecordWriter::begin(std::uint8_t item) {
+  ++items_;
+  put_byte(bytes_, item);
+}
+
+void RecordWriter::add_effect(const Effect& effect) {
+  const Fields fields = fields_of(effect.kind);
+  begin(static_cast<std::uint8_t>(effect.kind));
+  put_text(bytes_, effect.name);
+  put_id(bytes_, effect.id);
+  if (fields.order) put_number(bytes_, effect.order);
+  if (fields.whole) {
+    put_byte(bytes_, static_cast<std::uint8_t>(effect.mode.kind));
+    put_number(bytes_, effect.mode.permits);
+    put_number(bytes_, effect.mode.capacity);
+    put_id(bytes_, effect.upgrade_of);
+    put_byte(bytes_, effect.system ? 1 : 0);
+    put_span(bytes_, effect.ttl.count());
+    put_span(bytes_, effect.waiter_ttl.count());
+  }
+  if (fields.lease) {
+    put_instant(bytes_, effect.lease_end);
+    put_number(bytes_, effect.seq);
+    put_span(bytes_, effect.lease.count());
+  }
+  if (fields.token) put_token(bytes_, effect.token);
+  if (fields.owner) {
+    rows::encode_owner(effect.owner, effect.owner ? effect.owner->wake : std::string(), owner_);
+    put_text(bytes_, owner_);
+  }
+  if (fields.until) put_instant(bytes_, effect.lease_end);
+  if (fields.capacity) put_number(bytes_, effect.mode.capacity);
+  if (fields.value) put_text(bytes_, effect.value);
+}
+
+void RecordWriter::add_floor(machine::Token floor) {
+  begin(kFloorItem);
+  put_token(bytes_, floor);
+}
+
+void RecordWriter::add_mark(std::string_view client, std::string_view lock, std::uint64_t issue) {
+  begin(kMarkItem);
+  put_text(bytes_, client);
+  put_text(bytes_, lock);
+  put_number(bytes_, issue);
+}
+
+void RecordWriter::add_client_floor(std::string_view client, std::uint64_t issue) {
+  begin(kClientFloorItem);
+  put_text(bytes_, client);
+  put_number(bytes_, issue);
+}
+
+void RecordWriter::add_lock(const LockHead& lock) {
+  begin(kLockItem);
+  put_text(bytes_, lock.name);
+  put_byte(bytes_, static_cast<std::uint8_t>(lock.kind));
+  put_number(bytes_, lock.capacity);
+  put_token(bytes_, lock.last_token);
+  put_number(bytes_, lock.next_order);
+}
+
+void RecordWriter::add_trace(std::string_view lock, const BreakTrace& trace) {
+  begin(kTraceItem);
+  put_text(bytes_, lock);
+  put_token(bytes_, trace.token);
+  rows::encode_owner(trace.by, std::string_view(), owner_);
+  put_text(bytes_, owner_);
+}
+
+std::string RecordWriter::finish(Instant at) {
+  put_byte(bytes_, kEndItem);
+  put_instant(bytes_, at);
+  put_fixed(bytes_, base::fnv1a(bytes_));
+  return std::move(bytes_);
+}
+
+Result<RecordHead> read_record(std::string_view bytes, RecordVisitor& visitor) {
+  if (bytes.size() < kMagic.size() + 2 + kChecksumSize || !bytes.starts_with(kMagic)) {
+    return damaged("it does not begin as one");
+  }
+  const std::string_view body = bytes.substr(0, bytes.size() - kChecksumSize);
+  if (Input(bytes.substr(body.size())).fixed() != base::fnv1a(body)) {
+    return damaged("its checksum differs");
+  }
+  Input in(body.substr(kMagic.size()));
+  const std::uint8_t version = in.byte();
+  if (version != kVersion) {
+    return Error(Errc::kVersionMismatch, "a journal record has format " + std::to_string(version) +
+                                             ", which this version does not know; upgrade");
+  }
+  RecordHead head;
+  const std::uint8_t kind = in.byte();
+  if (kind != static_cast<std::uint8_t>(RecordKind::kBatch) &&
+      kind != static_cast<std::uint8_t>(RecordKind::kChunk)) {
+    return damaged("its kind is unknown");
+  }
+  head.kind = static_cast<RecordKind>(kind);
+  head.number = in.number();
+  head.index = in.small_number();
+  for (;;) {
+    const std::uint8_t item = in.byte();
+    if (!in.ok()) return damaged("it has no end");
+    if (!read_item(in, item, visitor)) return damaged("an item makes no sense");
+    if (item == kEndItem) return head;
+  }
+}
+
+}  // namespace holdfast::server

@@ -1,0 +1,244 @@
+#include "src/server/record.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "src/machine/lock_machine.h"
+#include "src/machine/testing/dice.h"
+#include "src/server/fold.h"
+#include "src/server/testing/sim_journal.h"
+
+namespace holdfast::server {
+namespace {
+
+using machine::Effect;
+using machine::EffectKind;
+using machine::Instant;
+using std::chrono::seconds;
+
+// Writes down everything it is told.
+class Scribe final : public RecordVisitor {
+ public:
+  bool on_effect(Effect effect) override {
+    effects.push_back(std::move(effect));
+    return true;
+  }
+  bool on_floor(machine::Token floor) override { return note("floor", floor.counter); }
+  bool on_mark(std::string client, std::string lock, std::uint64_t issue) override {
+    return note(client + "/" + lock, issue);
+  }
+  bool on_client_floor(std::string client, std::uint64_t issue) override {
+    return note(client, issue);
+  }
+  bool on_lock(LockHead lock) override { return note(lock.name, lock.next_order); }
+  bool on_trace(std::string lock, BreakTrace trace) override {
+    return note(lock + " by " + trace.by->owner, trace.token.counter);
+  }
+  bool on_end(Instant at) override {
+    end = at;
+    return true;
+  }
+
+  std::vector<Effect> effects;
+  std::vector<std::string> notes;
+  Instant end{};
+
+ private:
+  bool note(const std::string& what, std::uint64_t number) {
+    notes.push_back(what + " " + std::to_string(number));
+    return true;
+  }
+};
+
+Effect granted() {
+  Effect effect;
+  effect.kind = EffectKind::kGranted;
+  effect.name = "orders/42";
+  effect.id = {1, 2};
+  effect.order = 300;
+  effect.mode = machine::Mode::of_permits(2, 5);
+  effect.upgrade_of = {3, 4};
+  effect.token = {6, 1'700'000'000'000'007};
+  effect.lease_end = Instant(seconds(99));
+  effect.seq = 8;
+  effect.lease = seconds(10);
+  effect.ttl = seconds(30);
+  effect.waiter_ttl = seconds(5);
+  auto owner = std::make_shared<machine::OwnerInfo>();
+  owner->owner = "somebody";
+  owner->wake = "there";
+  effect.owner = owner;
+  return effect;
+}
+
+std::string sample() {
+  RecordWriter writer({RecordKind::kBatch, 77, 0});
+  writer.add_floor({0, 500});
+  writer.add_effect(granted());
+  writer.add_mark("client", "orders/42", 9);
+  writer.add_client_floor("client", 3);
+  writer.add_lock({"lock", machine::ModeKind::kExclusive, 1, {0, 4}, 12});
+  writer.add_trace("lock", {{0, 44}, granted().owner});
+  return writer.finish(Instant(seconds(100)));
+}
+
+TEST(RecordTest, WhatWasWrittenIsReadInItsOrder) {
+  Scribe scribe;
+  const auto head = read_record(sample(), scribe);
+  ASSERT_TRUE(head) << head.error().message();
+  EXPECT_EQ(head->kind, RecordKind::kBatch);
+  EXPECT_EQ(head->number, 77U);
+  EXPECT_EQ(scribe.notes, (std::vector<std::string>{"floor 500", "client/orders/42 9", "client 3",
+                                                    "lock 12", "lock by somebody 44"}));
+  EXPECT_EQ(scribe.end, Instant(seconds(100)));
+  ASSERT_EQ(scribe.effects.size(), 1U);
+  const Effect& read = scribe.effects[0];
+  const Effect written = granted();
+  EXPECT_EQ(read.name, written.name);
+  EXPECT_EQ(read.id, written.id);
+  EXPECT_EQ(read.order, written.order);
+  EXPECT_EQ(read.mode, written.mode);
+  EXPECT_EQ(read.upgrade_of, written.upgrade_of);
+  EXPECT_EQ(read.token, written.token);
+  EXPECT_EQ(read.lease_end, written.lease_end);
+  EXPECT_EQ(read.seq, written.seq);
+  EXPECT_EQ(read.lease, written.lease);
+  EXPECT_EQ(read.ttl, written.ttl);
+  EXPECT_EQ(read.waiter_ttl, written.waiter_ttl);
+  EXPECT_EQ(*read.owner, *written.owner);
+}
+
+TEST(RecordTest, ATornRecordIsRefused) {
+  const std::string whole = sample();
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    Scribe scribe;
+    EXPECT_FALSE(read_record(whole.substr(0, size), scribe)) << size;
+    EXPECT_TRUE(scribe.effects.empty() && scribe.notes.empty()) << size;
+  }
+}
+
+TEST(RecordTest, EveryChangedBitIsFound) {
+  const std::string whole = sample();
+  for (std::size_t bit = 0; bit < whole.size() * 8; ++bit) {
+    std::string changed = whole;
+    changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << (bit % 8)));
+    Scribe scribe;
+    EXPECT_FALSE(read_record(changed, scribe)) << bit;
+  }
+}
+
+// Commands at random, with one batch per command: the journal's fold is the machine.
+TEST(FoldTest, TheEffectsOfAMachineFoldToItsImages) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    machine::testing::Dice dice(seed);
+    machine::LockMachine machine({0, 100});
+    testing::SimDisk disk;
+    disk.room = 10'000;
+    testing::SimJournal journal(disk);
+    ASSERT_TRUE(journal.open());
+    Instant now(seconds(1));
+    RecordWriter begin({RecordKind::kBatch, 1, 0});
+    begin.add_floor({0, 100});
+    journal.commit(1, begin.finish(now));
+    for (std::uint64_t number = 2; number < 120; ++number) {
+      now += std::chrono::milliseconds(dice.below(900));
+      const std::string name(1, static_cast<char>('a' + dice.below(3)));
+      const machine::AcquisitionId id{1, 1 + dice.below(12)};
+      machine::Action action = machine::Tick{};
+      switch (dice.below(8)) {
+        case 0:
+        case 1:
+        case 2: {
+          machine::Acquire acquire{name, id};
+          if (dice.one_in(2)) acquire.mode = machine::Mode::shared();
+          if (name == "c") acquire.mode = machine::Mode::of_permits(1, 3);
+          acquire.ttl = acquire.waiter_ttl = seconds(3);
+          action = acquire;
+          break;
+        }
+        case 3: action = machine::Release{name, id, seconds(dice.below(2))}; break;
+        case 4: action = machine::Downgrade{name, id, {}}; break;
+        case 5: action = machine::SetValue{name, id, "v" + std::to_string(number)}; break;
+        case 6:
+          action = machine::Resize{name, id, static_cast<std::uint32_t>(1 + dice.below(4))};
+          break;
+        default: action = machine::Keep{name, id, number, seconds(2), {}}; break;
+      }
+      machine::Effects effects;
+      machine.apply({now, action}, effects);
+      RecordWriter writer({RecordKind::kBatch, number, 0});
+      for (const Effect& effect : effects) writer.add_effect(effect);
+      journal.commit(number, writer.finish(now));
+    }
+    auto fold = fold_journal(journal);
+    ASSERT_TRUE(fold) << seed << ": " << fold.error().message();
+    // Once more, out of a snapshot's chunks.
+    Fold again;
+    SnapshotHead head{fold->last_batch(), 0, 0};
+    while (auto chunk = fold->take_chunk(200)) ASSERT_TRUE(again.chunk(head, head.count++, *chunk));
+    const auto all = again.take_all({}, 0);
+    ASSERT_TRUE(all) << seed << ": " << all.error().message();
+    machine::MachineImage expected = machine.snapshot();
+    machine::MachineImage folded = all->machine.snapshot();
+    ASSERT_EQ(expected.locks.size(), folded.locks.size()) << seed;
+    for (std::size_t at = 0; at < expected.locks.size(); ++at) {
+      for (machine::LockImage* lock : {&expected.locks[at], &folded.locks[at]}) {
+        for (machine::TicketImage& ticket : lock->tickets) {
+          ticket.owner = nullptr;
+          ticket.lease_end = {};  // The recovery extends it.
+        }
+      }
+      EXPECT_EQ(expected.locks[at], folded.locks[at]) << seed << ": " << expected.locks[at].name;
+    }
+    EXPECT_EQ(expected.floor, folded.floor) << seed;
+  }
+}
+
+TEST(FoldTest, ARecordAtAnotherPlaceIsRefused) {
+  RecordWriter writer({RecordKind::kBatch, 5, 0});
+  const std::string bytes = writer.finish(Instant(seconds(1)));
+  EXPECT_TRUE(Fold().batch(5, bytes));
+  const auto wrong = Fold().batch(6, bytes);
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().code(), Errc::kCorruptState);
+}
+
+TEST(FoldTest, AnEndOfNobodysTicketIsRefused) {
+  RecordWriter writer({RecordKind::kBatch, 1, 0});
+  Effect effect = granted();
+  effect.kind = EffectKind::kReleased;
+  writer.add_effect(effect);
+  EXPECT_FALSE(Fold().batch(1, writer.finish(Instant(seconds(1)))));
+}
+
+TEST(MarksTest, ASeenNumberIsOldAndANewOneIsNot) {
+  Marks marks;
+  EXPECT_FALSE(marks.is_old("c", "lock", 5));
+  EXPECT_TRUE(marks.raise("c", "lock", 5));
+  EXPECT_FALSE(marks.raise("c", "lock", 4));
+  EXPECT_TRUE(marks.is_old("c", "lock", 5));
+  EXPECT_FALSE(marks.is_old("c", "lock", 6));
+  EXPECT_FALSE(marks.is_old("c", "other", 5));
+  EXPECT_FALSE(marks.is_old("d", "lock", 5));
+}
+
+// A bound may refuse too much, never too little.
+TEST(MarksTest, ADroppedMarkMakesItsNumberOldEverywhere) {
+  Marks marks(/*locks_per_client=*/2, /*clients=*/2);
+  marks.raise("c", "a", 1);
+  marks.raise("c", "b", 2);
+  marks.raise("c", "d", 3);
+  EXPECT_TRUE(marks.is_old("c", "a", 1));
+  EXPECT_TRUE(marks.is_old("c", "never", 1));
+  EXPECT_FALSE(marks.is_old("c", "never", 2));
+  marks.raise("d", "a", 1);
+  marks.raise("e", "a", 1);
+  EXPECT_FALSE(marks.is_old("c", "b", 2));  // The client itself was dropped.
+}
+
+}  // namespace
+}  // namespace holdfast::server

@@ -1,0 +1,365 @@
+#include "src/server/service.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+
+#include "src/base/clock.h"
+#include "src/base/local_mutex.h"
+#include "src/base/random.h"
+#include "src/base/thread.h"
+#include "src/port/boot_timer.h"
+#include "src/server/compactor.h"
+#include "src/server/fold.h"
+#include "src/server/shard.h"
+
+namespace holdfast::server {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How soon a commit that found no room is tried again.
+constexpr milliseconds kRetry{100};
+// The wall clock is slewed by 500 parts per million at most, so this takes it 100 s.
+constexpr milliseconds kDrift{50};
+
+std::uint64_t wall_micros() {
+  const auto wall = base::wall_now().time_since_epoch();
+  const auto count = std::chrono::duration_cast<std::chrono::microseconds>(wall).count();
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(count, 0));
+}
+
+machine::Limits limits() {
+  machine::Limits made;
+  made.hash_seed = base::random_128().low;
+  return made;
+}
+
+}  // namespace
+
+struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
+  Impl(asio::io_context& its_io, std::unique_ptr<Journal> its_journal,
+       ServiceListener& its_listener, const ServiceOptions& its_options)
+      : io(its_io), journal(std::move(its_journal)), listener(its_listener), options(its_options) {}
+
+  // The fate of the last batch, on its way from the journal's thread to the loop.
+  struct CommitResult {
+    Commit commit{};
+    std::string reason;
+  };
+
+  Result<void> start();
+  void stop();
+  machine::Instant boot_now() const;
+  template <typename F>
+  void use(F&& call);
+  void flush_soon();
+  void flush();
+  void arm();
+  void on_tick();
+  void look_at_wall_clock();
+  void on_result();
+  void take_result(const CommitResult& result);
+  void fail(const std::string& reason, bool unknown);
+
+  // --- The journal's thread.
+  void work();
+  Commit commit(const Shard::Outbound& batch, bool may_wait);
+  bool wait_for_room() HOLDFAST_EXCLUDES(mutex);
+  void report(Commit done);
+
+  asio::io_context& io;
+  std::unique_ptr<Journal> journal;
+  ServiceListener& listener;
+  const ServiceOptions options;
+  std::optional<Compactor> compactor;
+  std::optional<Shard> shard;
+  std::optional<port::BootTimer> timer;
+  std::string journal_id;
+  std::string term;
+  std::chrono::nanoseconds drift{};
+  bool flush_posted = false;
+  bool stopped = false;
+  std::thread thread;
+
+  base::LocalMutex mutex;
+  base::LocalCondition changed;
+  std::optional<Shard::Outbound> outbound HOLDFAST_GUARDED_BY(mutex);
+  std::optional<CommitResult> result HOLDFAST_GUARDED_BY(mutex);
+  bool stopping HOLDFAST_GUARDED_BY(mutex) = false;
+};
+
+machine::Instant Service::Impl::boot_now() const {
+  const base::BootInstant now = options.now ? options.now() : base::BootClock::now();
+  return machine::Instant(std::chrono::duration_cast<machine::Duration>(now.time_since_epoch()));
+}
+
+Result<void> Service::Impl::start() {
+  if (auto opened = journal->open(); !opened) return opened;
+  journal_id = journal->id();
+  term = journal->term();
+  auto fold = fold_journal(*journal);
+  if (!fold) {
+    return Error(fold.error().code(), "journal " + journal->place() + ": " +
+                                          fold.error().message());
+  }
+  auto recovered = fold->take_all(limits(), wall_micros());
+  if (!recovered) return recovered.error();
+  const auto head = journal->head();
+  if (!head) return head.error();
+  compactor.emplace(*journal, Compactor::Settings{}, *head, recovered->last_batch);
+  shard.emplace(*std::move(recovered), boot_now(), listener, options);
+  drift = base::wall_minus_boot();
+
+  const auto first = shard->take_batch();
+  if (commit(*first, /*may_wait=*/false) != Commit::kCommitted) {
+    return Error(Errc::kUnavailable, "cannot start: " + journal->reason());
+  }
+  shard->committed();
+  timer.emplace(io);
+  arm();
+  thread = base::start_thread("hf-journal", [self = this] { self->work(); });
+  return {};
+}
+
+template <typename F>
+void Service::Impl::use(F&& call) {
+  look_at_wall_clock();
+  call(*shard, boot_now());
+  flush_soon();
+}
+
+// All that is ready to be read now is applied first: one batch for all of it.
+void Service::Impl::flush_soon() {
+  if (stopped || std::exchange(flush_posted, true)) return;
+  asio::post(io, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self || self->stopped) return;
+    self->flush_posted = false;
+    self->flush();
+  });
+}
+
+void Service::Impl::flush() {
+  if (auto batch = shard->take_batch()) {
+    const base::LocalLock lock(mutex);
+    outbound = std::move(batch);
+    changed.notify_one();
+  }
+  arm();
+}
+
+void Service::Impl::arm() {
+  const auto next = shard->next_tick();
+  if (!next || options.now) return timer->stop();  // A test's time passes with its requests only.
+  const base::BootInstant at{
+      std::chrono::duration_cast<base::BootClock::duration>(next->time_since_epoch())};
+  timer->arm_at(at, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->on_tick();
+  });
+}
+
+void Service::Impl::on_tick() {
+  if (stopped) return;
+  look_at_wall_clock();
+  shard->tick(boot_now());
+  flush();
+}
+
+// It moves against boot time when somebody sets it, and also while a virtual machine was paused
+// without boot time noticing (rule 34).
+void Service::Impl::look_at_wall_clock() {
+  const auto now = base::wall_minus_boot();
+  if (now - drift < kDrift && drift - now < kDrift) return;
+  drift = now;
+  shard->doubt_time();
+}
+
+void Service::Impl::on_result() {
+  std::optional<CommitResult> taken;
+  {
+    const base::LocalLock lock(mutex);
+    taken = std::exchange(result, std::nullopt);
+  }
+  if (!taken || stopped) return;
+  take_result(*taken);
+  if (!stopped) flush();
+}
+
+void Service::Impl::take_result(const CommitResult& taken) {
+  shard->set_full(false);
+  switch (taken.commit) {
+    case Commit::kCommitted: return shard->committed();
+    case Commit::kLater:
+    case Commit::kRefused: return fail(taken.reason, /*unknown=*/false);
+    case Commit::kUnknown: return fail(taken.reason, /*unknown=*/true);
+  }
+}
+
+void Service::Impl::fail(const std::string& reason, bool unknown) {
+  if (std::exchange(stopped, true)) return;
+  if (timer) timer->stop();
+  const Error error(Errc::kUnavailable, "the server lost its journal: " + reason);
+  shard->fail(error, unknown);
+  listener.on_stopped(error);
+}
+
+void Service::Impl::stop() {
+  if (!shard || !journal) return;
+  {
+    const base::LocalLock lock(mutex);
+    stopping = true;
+    changed.notify_one();
+  }
+  if (thread.joinable()) thread.join();
+  std::optional<CommitResult> last;
+  std::optional<Shard::Outbound> left;
+  {
+    const base::LocalLock lock(mutex);
+    last = std::exchange(result, std::nullopt);
+    left = std::exchange(outbound, std::nullopt);
+  }
+  if (last && !stopped) take_result(*last);
+  while (!stopped) {
+    if (!left) left = shard->take_batch();
+    if (!left) break;
+    const Commit done = commit(*left, /*may_wait=*/false);
+    left.reset();
+    take_result({done, journal->reason()});
+  }
+  if (!std::exchange(stopped, true)) {
+    if (timer) timer->stop();
+    shard->fail(Error(Errc::kUnavailable, "the server stops"), /*unknown=*/false);
+  }
+  compactor.reset();
+  journal.reset();
+}
+
+void Service::Impl::work() {
+  for (;;) {
+    std::optional<Shard::Outbound> batch;
+    {
+      const base::LocalLock lock(mutex);
+      while (!outbound && !stopping && !compactor->busy()) changed.wait(mutex);
+      if (stopping) return;
+      batch = std::exchange(outbound, std::nullopt);
+    }
+    if (batch) {
+      report(commit(*batch, /*may_wait=*/true));
+      continue;
+    }
+    switch (compactor->step()) {
+      case Commit::kCommitted: break;
+      case Commit::kLater: wait_for_room(); break;
+      case Commit::kRefused: return report(Commit::kRefused);
+      case Commit::kUnknown: return report(Commit::kUnknown);
+    }
+  }
+}
+
+// Full is no failure (rule 54): the same batch is committed once there is room.
+Commit Service::Impl::commit(const Shard::Outbound& batch, bool may_wait) {
+  for (bool told = false;;) {
+    Commit done = Commit::kCommitted;
+    while (done == Commit::kCommitted && compactor->must_finish()) done = compactor->step();
+    if (done == Commit::kCommitted) done = journal->commit(batch.number, batch.bytes);
+    if (done == Commit::kCommitted) compactor->note_commit(batch.number, batch.bytes.size());
+    if (done != Commit::kLater || !may_wait) return done;
+    if (!std::exchange(told, true)) {
+      asio::post(io, [weak = weak_from_this()] {
+        if (const auto self = weak.lock(); self && !self->stopped) self->shard->set_full(true);
+      });
+    }
+    if (!wait_for_room()) return done;
+  }
+}
+
+// False: the service stops. A batch that waits is looked at before the time is over.
+bool Service::Impl::wait_for_room() {
+  const base::LocalLock lock(mutex);
+  if (!stopping && !outbound) changed.wait_for(mutex, kRetry);
+  return !stopping;
+}
+
+void Service::Impl::report(Commit done) {
+  {
+    const base::LocalLock lock(mutex);
+    result = CommitResult{done, journal->reason()};
+  }
+  asio::post(io, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->on_result();
+  });
+}
+
+namespace {
+
+// Gathers the answers of a list.
+struct List {
+  std::vector<Result<Answer>> answers;
+  std::size_t left = 0;
+  Done<std::vector<Result<Answer>>> done;
+};
+
+}  // namespace
+
+Service::Service(asio::io_context& io, std::unique_ptr<Journal> journal, ServiceListener& listener,
+                 ServiceOptions options)
+    : impl_(std::make_shared<Impl>(io, std::move(journal), listener, options)) {}
+
+Service::~Service() { impl_->stop(); }
+
+Result<void> Service::start() { return impl_->start(); }
+void Service::stop() { impl_->stop(); }
+const std::string& Service::journal_id() const { return impl_->journal_id; }
+const std::string& Service::term() const { return impl_->term; }
+
+void Service::submit(const Request& request, Done<Answer> done) {
+  impl_->use([&](Shard& shard, machine::Instant now) {
+    shard.submit(now, request, std::move(done));
+  });
+}
+
+void Service::submit_list(const std::vector<Request>& requests,
+                          Done<std::vector<Result<Answer>>> done) {
+  if (requests.empty()) return done(std::vector<Result<Answer>>());
+  const auto list = std::make_shared<List>();
+  list->answers.assign(requests.size(), Result<Answer>(Answer{}));
+  list->left = requests.size();
+  list->done = std::move(done);
+  impl_->use([&](Shard& shard, machine::Instant now) {
+    for (std::size_t at = 0; at < requests.size(); ++at) {
+      shard.submit(now, requests[at], [list, at](Result<Answer> answer) {
+        list->answers[at] = std::move(answer);
+        if (--list->left == 0) list->done(std::move(list->answers));
+      });
+    }
+  });
+}
+
+void Service::submit_all(const std::vector<Request>& requests, Done<AllOrNone> done) {
+  impl_->use([&](Shard& shard, machine::Instant now) {
+    shard.submit_all(now, requests, std::move(done));
+  });
+}
+
+void Service::inspect(const std::string& name, Done<LockSight> done) {
+  impl_->use([&](Shard& shard, machine::Instant now) {
+    shard.inspect(now, name, std::move(done));
+  });
+}
+
+void Service::list(const std::string& prefix, const std::string& after, std::size_t limit,
+                   Done<std::vector<LockSight>> done) {
+  impl_->use([&](Shard& shard, machine::Instant now) {
+    shard.list(now, prefix, after, limit, std::move(done));
+  });
+}
+
+void Service::forget_client(const ClientName& client) { impl_->shard->forget_client(client); }
+
+}  // namespace holdfast::server

@@ -1,0 +1,452 @@
+#include "src/server/shard.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "src/port/outcome.h"
+
+namespace holdfast::server {
+namespace {
+
+using machine::AcquisitionId;
+using machine::Duration;
+using machine::Effect;
+using machine::EffectKind;
+using machine::Instant;
+using machine::Outcome;
+using machine::Reply;
+
+// An id without a number is refused for so long after it ended. Longer than any connection lives
+// whose client was given up by its server.
+constexpr Duration kTombstone = std::chrono::minutes(1);
+constexpr std::size_t kLongestName = 1'024;
+constexpr std::size_t kLongestClient = 64;
+constexpr std::size_t kMostAtOnce = port::kMostAtOnce;
+constexpr std::size_t kClientsShare = 4;  // All clients together may have so many times one's.
+
+template <typename T>
+const T* as(const Request& request) {
+  return std::get_if<T>(&request.action);
+}
+
+AcquisitionId id_of(const machine::Action& action) {
+  return std::visit(
+      [](const auto& one) -> AcquisitionId {
+        if constexpr (requires { one.id; }) return one.id;
+        return {};
+      },
+      action);
+}
+
+std::string_view name_of(const machine::Action& action) {
+  return std::visit(
+      [](const auto& one) -> std::string_view {
+        if constexpr (requires { one.name; }) return one.name;
+        return {};
+      },
+      action);
+}
+
+// With a number, marks refuse what comes late.
+machine::Action with_tombstone(const Request& request) {
+  machine::Action action = request.action;
+  std::visit(
+      [&](auto& one) {
+        using Kind = std::decay_t<decltype(one)>;
+        if constexpr (std::is_same_v<Kind, machine::Release>) {
+          one.tombstone = request.issue == 0 ? kTombstone : Duration::zero();
+        } else if constexpr (requires { one.tombstone; }) {
+          one.tombstone = kTombstone;
+        }
+      },
+      action);
+  return action;
+}
+
+bool lets_go(const Request& request) {
+  return as<machine::Release>(request) != nullptr || as<machine::Cancel>(request) != nullptr;
+}
+
+}  // namespace
+
+Shard::Shard(Recovered recovered, Instant boot, ServiceListener& listener,
+             const ServiceOptions& options)
+    : listener_(listener),
+      options_(options),
+      machine_(std::move(recovered.machine)),
+      axis_(machine_.now(), boot),
+      now_(machine_.now()),
+      marks_(std::move(recovered.marks)),
+      traces_(std::move(recovered.traces)),
+      extended_(recovered.extended.begin(), recovered.extended.end()),
+      filling_(recovered.last_batch + 1),
+      sure_after_(recovered.last_batch + 1),
+      committed_(recovered.last_batch) {
+  filling_.writer.add_floor(machine_.floor());
+}
+
+void Shard::submit(Instant boot, const Request& request, Done<Answer> done) {
+  if (auto refused = refuse(boot, request)) return done(*std::move(refused));
+  advance(boot);
+  const std::size_t before = filling_.writer.size();
+  const bool was_clean = clean(id_of(request.action));
+  Answer answer = apply(request);
+  charge(client(request.client), before);
+  if (may_leave(request, answer, was_clean)) return done(std::move(answer));
+  answer_when_committed(std::move(done), std::move(answer));
+}
+
+std::optional<Error> Shard::refuse(Instant boot, const Request& request) {
+  if (failed_) return Error(Errc::kUnavailable, failed_->message());
+  const std::string_view name = name_of(request.action);
+  if (name.size() > kLongestName || request.client.size() > kLongestClient) {
+    return Error(Errc::kInvalidArgument,
+                 "a lock's name may have " + std::to_string(kLongestName) +
+                     " bytes, and a client's " + std::to_string(kLongestClient));
+  }
+  const auto deadline =
+      std::chrono::duration_cast<Duration>(request.deadline.time_since_epoch());
+  if (Instant(deadline) < boot) {
+    return Error(Errc::kUnavailable, "the request's deadline had passed before it was read");
+  }
+  // Renewals cost no room: refusing them would end leases.
+  if (as<machine::Renew>(request) != nullptr) return std::nullopt;
+  if (full_ && !lets_go(request)) {
+    return Error(Errc::kUnavailable, "the journal has no room: make room on its disk");
+  }
+  const std::size_t most = options_.client_backlog * (lets_go(request) ? 2 : 1);
+  const ClientPtr who = client(request.client);
+  if (who->backlog >= most || backlog_ >= most * kClientsShare) {
+    return Error(Errc::kQueueFull, "too much is being committed: ask again in a moment");
+  }
+  return std::nullopt;
+}
+
+// An acquire that comes after its own end. Its ticket is gone, or it never had one.
+std::optional<Reply> Shard::refuse_late(const Request& request) {
+  const auto* acquire = as<machine::Acquire>(request);
+  if (acquire == nullptr || request.issue == 0) return std::nullopt;
+  const std::string name(acquire->name);
+  if (!marks_.is_old(request.client, name, request.issue)) return std::nullopt;
+  step(machine::Tick{}, {});
+  const auto lock = machine_.inspect(name);
+  if (lock) {
+    for (const machine::TicketImage& ticket : lock->tickets) {
+      if (ticket.id == acquire->id) return std::nullopt;
+    }
+  }
+  return Reply{.outcome = Outcome::kGone};
+}
+
+Answer Shard::apply(const Request& request) {
+  if (const auto late = refuse_late(request)) return {*late, now_, {}, {}};
+  const auto* renewal = as<machine::Renew>(request);
+  const Reply reply = renewal != nullptr ? renew(*renewal)
+                                         : step(with_tombstone(request), id_of(request.action));
+  note_mark(request, reply);
+  return complete(request, reply);
+}
+
+// A lease that the recovery extended may reach further than this renewal does, which then changes
+// nothing. The lease still names a request from long ago, and a holder that counts from that gives
+// up (rule 41). So the answer names this request and its own length. A holder's lease then names
+// it, too, with the same end: a late Keep with a lower number must not cut what is promised.
+Reply Shard::renew(const machine::Renew& renew) {
+  Reply reply = step(renew, renew.id);
+  const bool held = reply.outcome == Outcome::kHeld;
+  if (!extended_.contains(renew.id) || (!held && reply.outcome != Outcome::kWaiting)) return reply;
+  if (held || reply.seq >= renew.seq) extended_.erase(renew.id);
+  const Duration length = held ? renew.ttl : renew.waiter_ttl;
+  if (reply.seq >= renew.seq || length <= Duration::zero()) return reply;
+  const Duration left = reply.lease_end - now_;
+  if (length > left) return reply;
+  machine::Effects unrecorded;  // The journal's lease lasts as long.
+  const machine::Keep same_end{renew.name, renew.id, renew.seq, left, {}};
+  if (held) machine_.apply({now_, same_end}, unrecorded);
+  reply.seq = renew.seq;
+  reply.lease = length;
+  return reply;
+}
+
+Reply Shard::step(const machine::Action& action, const AcquisitionId& own) {
+  effects_.clear();
+  const Reply reply = machine_.apply({now_, action}, effects_);
+  // A step admits a bounded number. The rest belongs to the same batch.
+  for (auto next = machine_.next_event(); next && *next <= machine_.now();
+       next = machine_.next_event()) {
+    machine_.apply({machine_.now(), machine::Tick{}}, effects_);
+  }
+  const bool renews = std::holds_alternative<machine::Renew>(action);
+  for (Effect& effect : effects_) {
+    const bool own_extension =
+        renews && effect.kind == EffectKind::kExtended && effect.id == own;
+    // The recovery extends every lease by this much (rule 33).
+    const Duration recorded = effect.was_holder ? effect.ttl : effect.waiter_ttl;
+    if (own_extension && effect.lease <= recorded) continue;
+    note(std::move(effect), own);
+  }
+  return reply;
+}
+
+void Shard::note(Effect effect, const AcquisitionId& own) {
+  filling_.writer.add_effect(effect);
+  if (effect.id) filling_.ids.insert(effect.id);
+  filling_.names.insert(effect.name);
+  if (effect.kind == EffectKind::kBroken) {
+    traces_.leave(effect.name, {effect.token, effect.owner});
+  }
+  Change told;
+  const auto route = routes_.find(effect.id);
+  const bool ends = machine::ends_ticket(effect.kind);
+  if (route != routes_.end() && effect.id != own &&
+      (ends || effect.kind == EffectKind::kGranted)) {
+    told.push_to = route->second;
+  }
+  if (ends && route != routes_.end()) routes_.erase(route);
+  if (ends) extended_.erase(effect.id);
+  told.effect = std::move(effect);
+  told.at = now_;
+  filling_.told.push_back(std::move(told));
+}
+
+void Shard::note_mark(const Request& request, const Reply& reply) {
+  const bool entered = as<machine::Acquire>(request) != nullptr &&
+                       (reply.outcome == Outcome::kHeld || reply.outcome == Outcome::kWaiting);
+  const bool ended = lets_go(request) && reply.outcome != Outcome::kInvalid;
+  if (request.issue == 0 || (!entered && !ended)) return;
+  const std::string name(name_of(request.action));
+  if (marks_.raise(request.client, name, request.issue)) {
+    filling_.writer.add_mark(request.client, name, request.issue);
+  }
+}
+
+Answer Shard::complete(const Request& request, const Reply& reply) {
+  Answer answer{reply, now_, {}, {}};
+  const std::string name(name_of(request.action));
+  switch (reply.outcome) {
+    case Outcome::kHeld:
+    case Outcome::kWaiting:
+      if (as<machine::Acquire>(request) != nullptr || as<machine::Renew>(request) != nullptr) {
+        routes_.insert_or_assign(id_of(request.action), client(request.client));
+      }
+      break;
+    case Outcome::kMismatch:
+    case Outcome::kInvalid:
+      if (const auto lock = machine_.inspect(name)) {
+        answer.in_use = machine::Mode{lock->kind, 1, lock->capacity};
+      }
+      break;
+    case Outcome::kGone:
+      if (const BreakTrace* trace = traces_.find(name)) answer.last_break = *trace;
+      break;
+    default: break;
+  }
+  return answer;
+}
+
+// Whether the answer may leave before the commit of what this step, or an earlier one, has changed.
+bool Shard::may_leave(const Request& request, const Answer& answer, bool was_clean) const {
+  if (committed_ < sure_after_ || !was_clean) return false;
+  const Outcome outcome = answer.reply.outcome;
+  if (as<machine::Release>(request) != nullptr) return outcome == Outcome::kReleased;
+  const auto* renewal = as<machine::Renew>(request);
+  if (renewal == nullptr || !clean(renewal->id)) return false;
+  // The place in a queue tells of others, so that must be committed as well.
+  return outcome == Outcome::kHeld || (outcome == Outcome::kWaiting && clean(renewal->name));
+}
+
+bool Shard::clean(const AcquisitionId& id) const {
+  return !filling_.ids.contains(id) && !(under_way_ && under_way_->ids.contains(id));
+}
+
+bool Shard::clean(std::string_view name) const {
+  const std::string key(name);
+  return !filling_.names.contains(key) && !(under_way_ && under_way_->names.contains(key));
+}
+
+void Shard::submit_all(Instant boot, const std::vector<Request>& requests,
+                       Done<Service::AllOrNone> done) {
+  std::unordered_set<std::string_view> names;
+  for (const Request& request : requests) {
+    const auto* acquire = as<machine::Acquire>(request);
+    if (acquire == nullptr || acquire->upgrade_of || !names.insert(acquire->name).second) {
+      return done(Error(Errc::kInvalidArgument,
+                        "several locks at once: each needs one acquire, and none an upgrade"));
+    }
+    if (auto refused = refuse(boot, request)) return done(*std::move(refused));
+  }
+  if (requests.empty() || requests.size() > kMostAtOnce) {
+    return done(Error(Errc::kInvalidArgument, "several locks at once: from 1 to " +
+                                                  std::to_string(kMostAtOnce) + " of them"));
+  }
+  advance(boot);
+  const std::size_t before = filling_.writer.size();
+  step(machine::Tick{}, {});
+  Service::AllOrNone all;
+  for (std::size_t at = 0; at < requests.size() && !all.refused; ++at) {
+    const auto late = refuse_late(requests[at]);
+    const Outcome foreseen =
+        late ? late->outcome : machine_.foresee(*as<machine::Acquire>(requests[at]));
+    if (foreseen == Outcome::kHeld) continue;
+    all.refused = complete(requests[at], {.outcome = foreseen});
+    all.refused_index = at;
+  }
+  if (!all.refused) {
+    for (const Request& request : requests) all.granted.push_back(apply(request));
+  }
+  charge(client(requests.front().client), before);
+  answer_when_committed(std::move(done), std::move(all));
+}
+
+void Shard::inspect(Instant boot, const std::string& name, Done<LockSight> done) {
+  if (failed_) return done(Error(Errc::kUnavailable, failed_->message()));
+  tick(boot);
+  answer_when_committed(std::move(done), look(name));
+}
+
+void Shard::list(Instant boot, const std::string& prefix, const std::string& after,
+                 std::size_t limit, Done<std::vector<LockSight>> done) {
+  if (failed_) return done(Error(Errc::kUnavailable, failed_->message()));
+  tick(boot);
+  std::vector<LockSight> found;
+  for (const std::string& name : machine_.names(prefix, SIZE_MAX)) {
+    if (found.size() >= limit) break;
+    if (name <= after) continue;
+    LockSight one = look(name);
+    if (one.lock && !one.lock->tickets.empty()) found.push_back(std::move(one));
+  }
+  answer_when_committed(std::move(done), std::move(found));
+}
+
+LockSight Shard::look(const std::string& name) const {
+  LockSight found;
+  found.name = name;
+  found.lock = machine_.inspect(name);
+  if (const BreakTrace* trace = traces_.find(name)) found.last_break = *trace;
+  found.at = now_;
+  return found;
+}
+
+Shard::ClientPtr Shard::client(const ClientName& name) {
+  ClientPtr& found = clients_[name];
+  if (!found) {
+    found = std::make_shared<Client>();
+    found->name = name;
+  }
+  return found;
+}
+
+void Shard::forget_client(const ClientName& client) {
+  const auto found = clients_.find(client);
+  if (found == clients_.end()) return;
+  found->second->known = false;
+  clients_.erase(found);
+}
+
+void Shard::charge(const ClientPtr& client, std::size_t bytes_before) {
+  const std::size_t bytes = filling_.writer.size() - bytes_before;
+  if (bytes == 0) return;
+  client->backlog += bytes;
+  backlog_ += bytes;
+  filling_.bytes[client] += bytes;
+}
+
+void Shard::advance(Instant boot) {
+  const bool driven = machine_.next_event().has_value() && !options_.now;
+  now_ = std::max(machine_.now(), axis_.advance(boot, driven));
+}
+
+void Shard::tick(Instant boot) {
+  if (failed_) return;
+  advance(boot);
+  const auto next = machine_.next_event();
+  if (next && *next <= now_) step(machine::Tick{}, {});
+}
+
+std::optional<Instant> Shard::next_tick() const {
+  const auto next = machine_.next_event();
+  if (failed_ || !next) return std::nullopt;
+  return axis_.next_drive(*next);
+}
+
+void Shard::doubt_time() { sure_after_ = filling_.number; }
+
+template <typename T>
+void Shard::answer_when_committed(Done<T> done, T answer) {
+  wait_for_commit([done = std::move(done), answer = std::move(answer)](const Error* failed) mutable {
+    if (failed != nullptr) return done(*failed);
+    done(std::move(answer));
+  });
+}
+
+void Shard::wait_for_commit(Waiting waiting) {
+  if (wants_commit()) {
+    filling_.waiting.emplace_back(filling_.told.size(), std::move(waiting));
+  } else if (under_way_) {
+    under_way_->waiting.emplace_back(under_way_->told.size(), std::move(waiting));
+  } else {
+    waiting(nullptr);
+  }
+}
+
+bool Shard::wants_commit() const {
+  return !filling_.writer.empty() || sure_after_ == filling_.number;
+}
+
+std::optional<Shard::Outbound> Shard::take_batch() {
+  if (failed_ || under_way_ || !wants_commit()) return std::nullopt;
+  Batch next(filling_.number + 1);
+  under_way_.emplace(std::exchange(filling_, std::move(next)));
+  return Outbound{under_way_->number, under_way_->writer.finish(now_)};
+}
+
+void Shard::committed() {
+  if (!under_way_) return;
+  Batch batch = *std::move(under_way_);
+  under_way_.reset();
+  committed_ = batch.number;
+  for (const auto& [client, bytes] : batch.bytes) {
+    client->backlog -= bytes;
+    backlog_ -= bytes;
+  }
+  deliver(std::move(batch));
+}
+
+void Shard::deliver(Batch batch) {
+  std::size_t answered = 0;
+  for (std::size_t at = 0;; ++at) {
+    while (answered < batch.waiting.size() && batch.waiting[answered].first <= at) {
+      batch.waiting[answered++].second(nullptr);
+    }
+    if (at == batch.told.size()) return;
+    const Change& told = batch.told[at];
+    if (told.push_to && told.push_to->known) {
+      port::Push push{port::Push::Kind::kHint, told.effect.id, {}};
+      if (told.effect.kind == EffectKind::kGranted) {
+        push.kind = port::Push::Kind::kGranted;
+        push.state = port::held_state(told.effect);
+      }
+      listener_.on_push(told.push_to->name, push);
+    }
+    listener_.on_effect({batch.number, static_cast<std::uint32_t>(at)}, told.effect, told.at);
+  }
+}
+
+void Shard::fail(const Error& reason, bool unknown) {
+  if (failed_) return;
+  failed_ = reason;
+  std::vector<std::pair<std::size_t, Waiting>> waiting = std::move(filling_.waiting);
+  if (under_way_) {
+    const Error outcome(unknown ? Errc::kOutcomeUnknown : Errc::kUnavailable, reason.message());
+    Batch batch = *std::move(under_way_);
+    under_way_.reset();
+    for (auto& [after, answer] : batch.waiting) answer(&outcome);
+  }
+  // Applied in memory alone, and that is gone.
+  const Error never(Errc::kUnavailable, reason.message());
+  for (auto& [after, answer] : waiting) answer(&never);
+}
+
+}  // namespace holdfast::server

@@ -1,0 +1,161 @@
+// One shard: the lock machine, the changes that are not committed yet, and the clients to tell
+// afterwards. It has no clock, no thread and no I/O: the service (service.h) drives it, and the
+// tests do so in simulated time.
+//
+//   batch       while it fills                  under way                 committed
+//   answers     wait in it                      wait                      leave, with its pushes
+//   exempt      leave within the call: rule 33, rule 37
+//
+// Guarantee: what leaves tells committed state only (rule 32). A batch holds whole steps: all
+// effects of a request, of its finishing Ticks, and of a submit_all() (46). A refused request
+// changed nothing.
+// Not guaranteed: the order of answers (service.h).
+//
+// Thread-safety: one thread. Reentrancy: callbacks may call submit and its kin.
+// Time: boot time in microseconds, in each call; the axis (axis.h) makes the machine's of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "src/server/axis.h"
+#include "src/server/fold.h"
+#include "src/server/marks.h"
+#include "src/server/record.h"
+#include "src/server/requests.h"
+#include "src/server/service.h"
+#include "src/server/traces.h"
+
+namespace holdfast::server {
+
+class Shard {
+ public:
+  // `boot`: the present. The first batch holds the term's token floor (48). Nothing is answered
+  // before it is committed.
+  Shard(Recovered recovered, machine::Instant boot, ServiceListener& listener,
+        const ServiceOptions& options);
+
+  // As Service's. `done` is called within the call, or by committed() or fail().
+  void submit(machine::Instant boot, const Request& request, Done<Answer> done);
+  void submit_all(machine::Instant boot, const std::vector<Request>& requests,
+                  Done<Service::AllOrNone> done);
+  void inspect(machine::Instant boot, const std::string& name, Done<LockSight> done);
+  void list(machine::Instant boot, const std::string& prefix, const std::string& after,
+            std::size_t limit, Done<std::vector<LockSight>> done);
+  void forget_client(const ClientName& client);
+
+  // Lets what is due expire.
+  void tick(machine::Instant boot);
+  // The boot time at which tick() should be called; nullopt: not before the next request.
+  std::optional<machine::Instant> next_tick() const;
+
+  // Boot time may have stood still, as it does in a paused virtual machine: nothing is answered
+  // from memory until a batch that begins now is committed (34).
+  void doubt_time();
+
+  struct Outbound {
+    std::uint64_t number = 0;
+    std::string bytes;
+  };
+  // The next batch to be committed, if none is under way and there is something. The caller answers
+  // by committed() or fail().
+  std::optional<Outbound> take_batch();
+  void committed();
+  // The batch under way cannot be committed for now: new requests are refused, but for renewals.
+  void set_full(bool full) { full_ = full; }
+  // For good: nothing is answered any more. `unknown`: the batch under way may be committed.
+  void fail(const Error& reason, bool unknown);
+
+  bool idle() const { return !under_way_ && !wants_commit(); }
+  std::size_t backlog() const { return backlog_; }
+  const machine::LockMachine& machine() const { return machine_; }
+
+ private:
+  struct Client {
+    ClientName name;
+    std::size_t backlog = 0;  // Bytes of its requests that are not committed.
+    bool known = true;
+  };
+  using ClientPtr = std::shared_ptr<Client>;
+  // An answer that waits. nullptr: committed. Otherwise the error.
+  using Waiting = std::function<void(const Error*)>;
+
+  struct HashOfId {
+    std::size_t operator()(const machine::AcquisitionId& id) const {
+      return static_cast<std::size_t>(id.low ^ (id.high * 0x9E37'79B9'7F4A'7C15U));
+    }
+  };
+  struct Change {
+    machine::Effect effect;
+    machine::Instant at{};
+    ClientPtr push_to;
+  };
+  struct Batch {
+    explicit Batch(std::uint64_t its_number)
+        : number(its_number), writer({RecordKind::kBatch, its_number, 0}) {}
+
+    std::uint64_t number;
+    RecordWriter writer;
+    std::vector<Change> told;
+    std::vector<std::pair<std::size_t, Waiting>> waiting;  // After so many of `told`.
+    // The acquisitions and locks that it changes.
+    std::unordered_set<machine::AcquisitionId, HashOfId> ids;
+    std::unordered_set<std::string> names;
+    std::map<ClientPtr, std::size_t> bytes;
+  };
+
+  // Why the request is not applied; nullopt: it is.
+  std::optional<Error> refuse(machine::Instant boot, const Request& request);
+  std::optional<machine::Reply> refuse_late(const Request& request);
+  Answer apply(const Request& request);
+  machine::Reply step(const machine::Action& action, const machine::AcquisitionId& own);
+  machine::Reply renew(const machine::Renew& renew);
+  void note(machine::Effect effect, const machine::AcquisitionId& own);
+  void note_mark(const Request& request, const machine::Reply& reply);
+  Answer complete(const Request& request, const machine::Reply& reply);
+  bool may_leave(const Request& request, const Answer& answer, bool was_clean) const;
+  bool clean(const machine::AcquisitionId& id) const;
+  bool clean(std::string_view name) const;
+  LockSight look(const std::string& name) const;
+  ClientPtr client(const ClientName& name);
+  void advance(machine::Instant boot);
+  void charge(const ClientPtr& client, std::size_t bytes_before);
+
+  // The answer waits for all steps so far.
+  template <typename T>
+  void answer_when_committed(Done<T> done, T answer);
+  void wait_for_commit(Waiting waiting);
+  bool wants_commit() const;
+  void deliver(Batch batch);
+
+  ServiceListener& listener_;
+  const ServiceOptions options_;
+  machine::LockMachine machine_;
+  Axis axis_;
+  machine::Instant now_;
+  Marks marks_;
+  BreakTraces traces_;
+  std::unordered_map<machine::AcquisitionId, ClientPtr, HashOfId> routes_;
+  std::unordered_map<ClientName, ClientPtr> clients_;
+  // Those whose lease the recovery extended, until a request of this term sets its end.
+  std::unordered_set<machine::AcquisitionId, HashOfId> extended_;
+  Batch filling_;
+  std::optional<Batch> under_way_;
+  std::size_t backlog_ = 0;
+  // Memory answers nothing until this batch is committed.
+  std::uint64_t sure_after_;
+  std::uint64_t committed_;
+  bool full_ = false;
+  std::optional<Error> failed_;
+  machine::Effects effects_;
+};
+
+}  // namespace holdfast::server

@@ -1,0 +1,396 @@
+// The rules of the lock service on one node, fact by fact, and together in simulated worlds.
+//
+// HOLDFAST_SIM_SEEDS=20000 runs more worlds; HOLDFAST_SIM_SEED=n replays one.
+#include "src/server/shard.h"
+
+#include <cstdlib>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "src/machine/testing/replay_note.h"
+#include "src/server/testing/shard_rig.h"
+#include "src/server/testing/world.h"
+
+namespace holdfast::server {
+namespace {
+
+using machine::Outcome;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ShardRig;
+
+Outcome outcome(const ShardRig::Slot& slot) { return (**slot)->reply.outcome; }
+
+// --- Rule 32: what leaves is committed.
+
+TEST(ShardTest, AGrantIsToldAfterItsCommit) {
+  ShardRig rig;
+  const auto answer = rig.ask(rig.acquire("a", 1));
+  ASSERT_TRUE(rig.begin());
+  EXPECT_FALSE(*answer);
+  EXPECT_TRUE(rig.told.empty());
+  rig.finish();
+  ASSERT_TRUE(*answer);
+  EXPECT_EQ(outcome(answer), Outcome::kHeld);
+  EXPECT_EQ(rig.told.size(), 1U);
+}
+
+TEST(ShardTest, AReadWaitsForWhatItHasSeen) {
+  ShardRig rig;
+  rig.ask(rig.acquire("a", 1));
+  bool told = false;
+  rig.shard().inspect(rig.boot, "a", [&](const Result<LockSight>& sight) {
+    told = sight && sight->lock && sight->lock->tickets.size() == 1;
+  });
+  EXPECT_FALSE(told);
+  rig.commit();
+  EXPECT_TRUE(told);
+}
+
+TEST(ShardTest, ABusyAnswerWaitsForTheGrantThatItTells) {
+  ShardRig rig;
+  rig.ask(rig.acquire("a", 1));
+  ASSERT_TRUE(rig.begin());
+  machine::Acquire other = rig.acquire("a", 2);
+  other.may_wait = false;
+  const auto busy = rig.ask(other);
+  EXPECT_FALSE(*busy);  // It has changed nothing itself.
+  rig.finish();
+  EXPECT_EQ(outcome(busy), Outcome::kBusy);
+}
+
+TEST(ShardTest, ARepeatedAcquireAndAHeartbeatWaitForTheGrant) {
+  ShardRig rig;
+  rig.ask(rig.acquire("a", 1));
+  const auto again = rig.ask(rig.acquire("a", 1));
+  ASSERT_TRUE(rig.begin());
+  const auto beat = rig.ask(machine::Renew{"a", {1, 1}, 1, rig.kTtl, rig.kTtl});
+  EXPECT_FALSE(*again);
+  EXPECT_FALSE(*beat);
+  rig.finish();
+  EXPECT_EQ(outcome(again), Outcome::kHeld);
+  EXPECT_EQ(outcome(beat), Outcome::kHeld);
+}
+
+TEST(ShardTest, AHandoffIsPushedAfterTheCommitOfTheRelease) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  rig.hold("a", 2);  // Waits.
+  rig.ask(machine::Release{"a", {1, 1}, {}});
+  EXPECT_TRUE(rig.pushes.empty());
+  rig.commit();
+  ASSERT_EQ(rig.pushes.size(), 1U);
+  EXPECT_EQ(rig.pushes[0].kind, port::Push::Kind::kGranted);
+  EXPECT_EQ(rig.pushes[0].id, (machine::AcquisitionId{1, 2}));
+}
+
+TEST(ShardTest, AHeartbeatThatFindsTheHandoffWaitsForItsCommit) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  rig.hold("a", 2);
+  rig.ask(machine::Release{"a", {1, 1}, {}});
+  const auto beat = rig.ask(machine::Renew{"a", {1, 2}, 1, rig.kTtl, rig.kTtl});
+  EXPECT_FALSE(*beat);
+  rig.commit();
+  EXPECT_EQ(outcome(beat), Outcome::kHeld);
+}
+
+// --- Rule 33: renewals.
+
+TEST(ShardTest, ARenewalIsAnsweredAtOnceAndNotJournaled) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  rig.ask(rig.acquire("b", 9));  // Somebody else's commit is under way.
+  ASSERT_TRUE(rig.begin());
+  rig.pass(seconds(1));
+  const auto renewal = rig.ask(machine::Renew{"a", {1, 1}, 1, rig.kTtl, rig.kTtl});
+  ASSERT_TRUE(*renewal);
+  EXPECT_EQ((**renewal)->reply.seq, 1U);
+  rig.finish();
+  EXPECT_FALSE(rig.begin());
+}
+
+TEST(ShardTest, ALongerRenewalIsAnsweredAfterItsCommit) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  const auto renewal = rig.ask(machine::Renew{"a", {1, 1}, 1, 3 * rig.kTtl, 3 * rig.kTtl});
+  EXPECT_FALSE(*renewal);
+  rig.commit();
+  EXPECT_EQ(outcome(renewal), Outcome::kHeld);
+  rig.restart();
+  const auto lock = rig.shard().machine().inspect("a");
+  EXPECT_GE(lock->tickets[0].lease_end - rig.shard().machine().now(), 3 * rig.kTtl);
+}
+
+// After a restart the lease lasts longer than one ttl, so the renewal does not move its end.
+TEST(ShardTest, ARenewalThatTheLeaseCoversIsAnsweredWithItsOwnNumber) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  rig.ask(machine::Renew{"a", {1, 1}, 1, 3 * rig.kTtl, 3 * rig.kTtl});
+  rig.commit();
+  rig.restart();
+  const auto renewal = rig.ask(machine::Renew{"a", {1, 1}, 2, rig.kTtl, rig.kTtl});
+  ASSERT_TRUE(*renewal);
+  EXPECT_EQ((**renewal)->reply.seq, 2U);
+  EXPECT_EQ((**renewal)->reply.lease, rig.kTtl);
+  // A request with a lower number that comes late must not cut what was just told.
+  const auto late = rig.ask(machine::Keep{"a", {1, 1}, 1, seconds(1), {}});
+  rig.commit();
+  EXPECT_EQ(outcome(late), Outcome::kNotHeld);
+  const auto lock = rig.shard().machine().inspect("a");
+  EXPECT_GE(lock->tickets[0].lease_end - rig.shard().machine().now(), rig.kTtl);
+}
+
+// --- Rule 37: releases.
+
+TEST(ShardTest, AReleaseOfACommittedHolderIsAnsweredAtOnce) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  const auto release = rig.ask(machine::Release{"a", {1, 1}, {}});
+  ASSERT_TRUE(*release);
+  EXPECT_EQ(outcome(release), Outcome::kReleased);
+  // The crash before the commit leaves the lock busy, for as long as its lease.
+  rig.restart();
+  EXPECT_TRUE(rig.shard().machine().inspect("a"));
+  rig.pass(rig.kTtl + seconds(1));
+  EXPECT_EQ(rig.hold("a", 2).outcome, Outcome::kHeld);
+}
+
+TEST(ShardTest, OtherEndsAreAnsweredAfterTheirCommit) {
+  ShardRig rig;
+  const auto uncommitted = rig.ask(rig.acquire("u", 5));
+  const auto early = rig.ask(machine::Release{"u", {1, 5}, {}});
+  EXPECT_FALSE(*early);
+  rig.hold("a", 1);
+  rig.hold("b", 2);
+  rig.hold("c", 3);
+  rig.hold("d", 4);
+  const auto cancel = rig.ask(machine::Cancel{"a", {1, 1}, {}});
+  const auto keep = rig.ask(machine::Keep{"b", {1, 2}, 1, seconds(1), {}});
+  const auto set = rig.ask(machine::SetValue{"c", {1, 3}, "v"});
+  const auto release = rig.ask(machine::Release{"c", {1, 3}, {}});  // Its value is not committed.
+  const auto token = rig.shard().machine().inspect("d")->last_token;
+  const auto broken = rig.ask(machine::Break{"d", token, {}, nullptr});
+  for (const auto& each : {cancel, keep, set, release, broken}) EXPECT_FALSE(*each);
+  rig.commit();
+  for (const auto& each : {cancel, keep, set, release, broken}) EXPECT_TRUE(*each);
+}
+
+// --- Rules 34, 40, 53: time.
+
+TEST(ShardTest, NothingIsAnsweredFromMemoryWhileTimeIsInDoubt) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  rig.hold("b", 2);
+  rig.ask(rig.acquire("x", 9));
+  ASSERT_TRUE(rig.begin());
+  rig.shard().doubt_time();
+  const auto renewal = rig.ask(machine::Renew{"a", {1, 1}, 1, rig.kTtl, rig.kTtl});
+  const auto release = rig.ask(machine::Release{"b", {1, 2}, {}});
+  rig.finish();  // It was begun before the doubt.
+  EXPECT_FALSE(*renewal);
+  EXPECT_FALSE(*release);
+  ASSERT_TRUE(rig.begin());
+  rig.finish();
+  EXPECT_TRUE(*renewal);
+  EXPECT_TRUE(*release);
+}
+
+TEST(ShardTest, LeasesDoNotDependOnTheUptimeOfTheHost) {
+  ShardRig rig;
+  rig.pass(seconds(100));
+  rig.hold("a", 1);
+  rig.restart();  // Uptime is shorter now.
+  rig.pass(rig.kTtl - seconds(1));
+  EXPECT_TRUE(rig.shard().machine().inspect("a"));
+  rig.pass(seconds(2));
+  EXPECT_FALSE(rig.shard().machine().inspect("a"));
+}
+
+TEST(ShardTest, WaitingRenewalsComeBeforeExpiryAfterAStall) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  rig.boot += 2 * rig.kTtl;  // The process was stopped, or the host asleep.
+  rig.shard().tick(rig.boot);
+  rig.boot += milliseconds(50);
+  EXPECT_EQ(outcome(rig.ask(machine::Renew{"a", {1, 1}, 1, rig.kTtl, rig.kTtl})), Outcome::kHeld);
+  rig.pass(rig.kTtl + seconds(1));
+  EXPECT_FALSE(rig.shard().machine().inspect("a"));
+}
+
+TEST(ShardTest, ARequestAfterItsDeadlineIsNotApplied) {
+  ShardRig rig;
+  Request late{"c", 0, rig.acquire("a", 1), base::BootInstant(seconds(1))};
+  std::optional<Errc> error;
+  rig.shard().submit(rig.boot, late, [&](const Result<Answer>& answer) {
+    if (!answer) error = answer.error().code();
+  });
+  EXPECT_EQ(error, Errc::kUnavailable);
+  EXPECT_FALSE(rig.shard().machine().inspect("a"));
+}
+
+// --- Rules 42, 54, 56: a journal that fails, is full, is slow.
+
+TEST(ShardTest, AnUnknownCommitAnswersUnknownAndWhatWasNotSentUnavailable) {
+  ShardRig rig;
+  rig.hold("h", 7);
+  const auto sent = rig.ask(rig.acquire("a", 1));
+  ASSERT_TRUE(rig.begin());
+  const auto unsent = rig.ask(rig.acquire("b", 2));
+  rig.shard().fail(Error(Errc::kUnavailable, "the disk is gone"), /*unknown=*/true);
+  EXPECT_EQ((*sent)->error().code(), Errc::kOutcomeUnknown);
+  EXPECT_EQ((*unsent)->error().code(), Errc::kUnavailable);
+  const auto renewal = rig.ask(machine::Renew{"h", {1, 7}, 1, rig.kTtl, rig.kTtl});
+  EXPECT_EQ((*renewal)->error().code(), Errc::kUnavailable);
+  EXPECT_FALSE(rig.shard().take_batch());
+}
+
+TEST(ShardTest, ARefusedCommitIsUnavailable) {
+  ShardRig rig;
+  const auto sent = rig.ask(rig.acquire("a", 1));
+  ASSERT_TRUE(rig.begin());
+  rig.shard().fail(Error(Errc::kUnavailable, "another server"), /*unknown=*/false);
+  EXPECT_EQ((*sent)->error().code(), Errc::kUnavailable);
+}
+
+TEST(ShardTest, AFullJournalRefusesGrantsAndRenews) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  rig.shard().set_full(true);
+  EXPECT_EQ((*rig.ask(rig.acquire("b", 2)))->error().code(), Errc::kUnavailable);
+  EXPECT_EQ(outcome(rig.ask(machine::Renew{"a", {1, 1}, 1, rig.kTtl, rig.kTtl})), Outcome::kHeld);
+  EXPECT_EQ(outcome(rig.ask(machine::Release{"a", {1, 1}, {}})), Outcome::kReleased);
+}
+
+TEST(ShardTest, ABacklogRefusesBeforeItApplies) {
+  ShardRig rig({.client_backlog = 500});
+  rig.hold("held", 99);
+  ShardRig::Slot last;
+  std::uint64_t id = 1;
+  for (; id < 100; ++id) {
+    last = rig.ask(rig.acquire("lock-" + std::to_string(id), id));
+    if (*last) break;
+  }
+  ASSERT_TRUE(*last);
+  EXPECT_EQ((*last)->error().code(), Errc::kQueueFull);
+  EXPECT_FALSE(rig.shard().machine().inspect("lock-" + std::to_string(id)));
+  EXPECT_FALSE(*rig.ask(rig.acquire("z", 200), 0, "another client"));  // It is applied, and waits.
+  EXPECT_TRUE(*rig.ask(machine::Renew{"held", {1, 99}, 1, rig.kTtl, rig.kTtl}));
+  rig.commit();
+  EXPECT_EQ(rig.shard().backlog(), 0U);
+  EXPECT_EQ(rig.hold("again", 300).outcome, Outcome::kHeld);
+}
+
+// --- Rule 46: all of a step is in one batch.
+
+TEST(ShardTest, SeveralLocksAreTakenTogetherOrNotAtAll) {
+  ShardRig rig;
+  rig.hold("b", 9);
+  std::optional<Service::AllOrNone> answer;
+  const auto take = [&](std::uint64_t id) {
+    answer.reset();
+    rig.shard().submit_all(rig.boot,
+                           {{"c", 0, rig.acquire("a", id)}, {"c", 0, rig.acquire("b", id)}},
+                           [&](Result<Service::AllOrNone> all) { answer = *std::move(all); });
+    rig.commit();
+  };
+  take(1);
+  ASSERT_TRUE(answer && answer->refused);
+  EXPECT_EQ(answer->refused->reply.outcome, Outcome::kBusy);
+  EXPECT_EQ(answer->refused_index, 1U);
+  EXPECT_FALSE(rig.shard().machine().inspect("a"));
+  rig.ask(machine::Release{"b", {1, 9}, {}});
+  rig.commit();
+  const auto batches = rig.disk.batches.size();
+  take(2);
+  EXPECT_EQ(answer->granted.size(), 2U);
+  EXPECT_EQ(rig.disk.batches.size(), batches + 1);
+}
+
+TEST(ShardTest, AllThatAStepAdmitsIsInItsBatch) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  for (std::uint64_t id = 2; id < 402; ++id) {  // More than one step of the machine admits.
+    machine::Acquire reader = rig.acquire("a", id);
+    reader.mode = machine::Mode::shared();
+    rig.ask(reader);
+  }
+  rig.commit();
+  rig.ask(machine::Release{"a", {1, 1}, {}});
+  ASSERT_TRUE(rig.begin());
+  rig.finish();
+  EXPECT_FALSE(rig.begin());
+  rig.restart();
+  std::size_t holders = 0;
+  for (const auto& ticket : rig.shard().machine().inspect("a")->tickets) holders += ticket.held;
+  EXPECT_EQ(holders, 400U);
+}
+
+// --- Rules 45, 48: late requests, tokens.
+
+TEST(ShardTest, AnAcquireThatComesAfterItsReleaseIsRefusedAlsoAfterARestart) {
+  ShardRig rig;
+  rig.hold("a", 1, /*issue=*/5);
+  rig.ask(machine::Release{"a", {1, 1}, {}}, 5);
+  rig.commit();
+  EXPECT_EQ(rig.hold("a", 1, 5).outcome, Outcome::kGone);
+  // A cancel that overtakes its acquire.
+  rig.ask(machine::Cancel{"b", {1, 2}, {}}, 6);
+  rig.commit();
+  rig.restart();
+  EXPECT_EQ(rig.hold("a", 1, 5).outcome, Outcome::kGone);
+  EXPECT_EQ(rig.hold("b", 2, 6).outcome, Outcome::kGone);
+  EXPECT_EQ(rig.hold("b", 3, 7).outcome, Outcome::kHeld);
+}
+
+TEST(ShardTest, AnAcquireWhoseTicketIsThereIsRepeatedHoweverOldItsNumber) {
+  ShardRig rig;
+  const auto first = rig.hold("a", 1, 5);
+  rig.restart();
+  const auto again = rig.hold("a", 1, 5);
+  EXPECT_EQ(again.outcome, Outcome::kHeld);
+  EXPECT_EQ(again.token, first.token);
+}
+
+TEST(ShardTest, TokensAreAboveEveryFloorThatWasEverSeen) {
+  ShardRig rig;
+  rig.restart(/*wall=*/5'000);
+  EXPECT_GT(rig.hold("a", 1).token, (machine::Token{0, 5'000}));
+  rig.restart(/*wall=*/9'000);
+  rig.restart(/*wall=*/10);  // The clock was set back, and nothing was granted in between.
+  EXPECT_GT(rig.hold("b", 2).token, (machine::Token{0, 9'000}));
+}
+
+TEST(ShardTest, TheTraceOfABreakSurvivesARestart) {
+  ShardRig rig;
+  const auto held = rig.hold("a", 1);
+  auto by = std::make_shared<machine::OwnerInfo>();
+  by->owner = "operator";
+  rig.ask(machine::Break{"a", held.token, {}, by});
+  rig.commit();
+  rig.restart();
+  const auto renewal = rig.ask(machine::Renew{"a", {1, 1}, 1, rig.kTtl, rig.kTtl});
+  ASSERT_EQ(outcome(renewal), Outcome::kGone);
+  ASSERT_TRUE((**renewal)->last_break);
+  EXPECT_EQ((**renewal)->last_break->token, held.token);
+  EXPECT_EQ((**renewal)->last_break->by->owner, "operator");
+}
+
+// --- Everything at once.
+
+TEST(ShardSim, EveryWorldKeepsEveryPromise) {
+  const auto run = [](std::uint64_t seed) {
+    const std::string replay =
+        "replay: HOLDFAST_SIM_SEED=" + std::to_string(seed) + " ctest -R server_test";
+    const machine::testing::ReplayNote note(replay);
+    EXPECT_EQ(testing::World(seed).run(250), "") << replay;
+  };
+  if (const char* seed = std::getenv("HOLDFAST_SIM_SEED")) return run(std::stoull(seed));
+  const char* many = std::getenv("HOLDFAST_SIM_SEEDS");
+  const std::uint64_t seeds = many != nullptr ? std::stoull(many) : 1'500;
+  for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) run(seed);
+}
+
+}  // namespace
+}  // namespace holdfast::server

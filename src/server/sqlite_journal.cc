@@ -1,0 +1,336 @@
+#include "src/server/sqlite_journal.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "src/base/random.h"
+#include "src/stores/sqlite/file/file_system.h"
+#include "src/stores/sqlite/file/fork_gate.h"
+#include "src/stores/sqlite/sql.h"
+
+namespace holdfast::server {
+namespace {
+
+using stores::sqlite::InsideSqlite;
+using stores::sqlite::ResetAtEnd;
+using stores::sqlite::Statement;
+
+constexpr std::int64_t kFormat = 1;
+
+// The log is folded into the database each 16 MiB; a commit that does it takes some milliseconds.
+constexpr const char* kSettings = R"sql(
+PRAGMA synchronous = FULL;
+PRAGMA wal_autocheckpoint = 4000;
+PRAGMA journal_size_limit = 67108864;
+PRAGMA temp_store = MEMORY;
+PRAGMA cell_size_check = ON;
+)sql";
+
+constexpr const char* kSchema = R"sql(
+CREATE TABLE meta (
+  one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL, id TEXT NOT NULL,
+  terms INTEGER NOT NULL, term TEXT NOT NULL, room INTEGER NOT NULL,
+  head_batch INTEGER NOT NULL, head_count INTEGER NOT NULL, head_checksum INTEGER NOT NULL);
+CREATE TABLE ring (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, bytes BLOB NOT NULL);
+CREATE TABLE chunk (batch INTEGER NOT NULL, place INTEGER NOT NULL, bytes BLOB NOT NULL,
+  UNIQUE (batch, place));
+)sql";
+
+std::int64_t as_stored(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+std::uint64_t as_read(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+
+}  // namespace
+
+struct SqliteJournal::Statements {
+  Statement begin, commit, rollback, term, put_batch, get_batch, last, put_chunk, get_chunk,
+      put_head, trim;
+
+  int prepare(sqlite3* db) {
+    const std::pair<Statement*, const char*> all[] = {
+        {&begin, "BEGIN IMMEDIATE"},
+        {&commit, "COMMIT"},
+        {&rollback, "ROLLBACK"},
+        {&term, "SELECT term FROM meta"},
+        {&put_batch, "INSERT OR REPLACE INTO ring (slot, number, bytes) VALUES (?1, ?2, ?3)"},
+        {&get_batch, "SELECT number, bytes FROM ring WHERE slot = ?1"},
+        {&last, "SELECT max(number) FROM ring"},
+        {&put_chunk, "INSERT OR REPLACE INTO chunk (batch, place, bytes) VALUES (?1, ?2, ?3)"},
+        {&get_chunk, "SELECT bytes FROM chunk WHERE batch = ?1 AND place = ?2"},
+        {&put_head, "UPDATE meta SET head_batch = ?1, head_count = ?2, head_checksum = ?3"},
+        {&trim,
+         "DELETE FROM chunk WHERE rowid IN (SELECT rowid FROM chunk WHERE batch <> ?1 LIMIT 4)"}};
+    for (const auto& [statement, text] : all) {
+      if (const int code = statement->prepare(db, text); code != SQLITE_OK) return code;
+    }
+    return SQLITE_OK;
+  }
+};
+
+SqliteJournal::SqliteJournal(SqliteJournalOptions options) : options_(std::move(options)) {}
+
+SqliteJournal::~SqliteJournal() {
+  const InsideSqlite inside;
+  statements_.reset();
+  // A log that could not be synced once must not be folded into the database.
+  if (dead_ && db_ != nullptr) {
+    sqlite3_db_config(db_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  }
+  sqlite3_close_v2(db_);
+  if (lock_ >= 0) ::close(lock_);
+}
+
+Error SqliteJournal::error(int code) const {
+  const std::string text = db_ != nullptr ? sqlite3_errmsg(db_) : sqlite3_errstr(code);
+  const Error known = stores::sqlite::sql_error(code, db_, path());
+  return {known.code(), "journal " + path() + ": " + text};
+}
+
+Result<void> SqliteJournal::open() {
+  const InsideSqlite inside;
+  if (auto good = check_folder(); !good) return good;
+  if (auto locked = take_lock(); !locked) return locked;
+  if (auto opened = open_database(); !opened) return opened;
+  if (auto fits = create_or_check(); !fits) return fits;
+  statements_ = std::make_unique<Statements>();
+  if (const int code = statements_->prepare(db_); code != SQLITE_OK) return error(code);
+  return begin_term();
+}
+
+Result<void> SqliteJournal::check_folder() {
+  const std::string& folder = options_.folder;
+  if (!stores::sqlite::make_folders(folder)) {
+    return Error(errno == EACCES || errno == EPERM ? Errc::kPermissionDenied : Errc::kUnavailable,
+                 "journal " + folder + ": cannot make the folder: " + std::strerror(errno));
+  }
+  const auto found = stores::sqlite::file_system_at(folder);
+  if (!found) return found.error();
+  if (!found->allowed) {
+    return Error(Errc::kUnsupported, "journal " + folder + ": lies on " + found->name +
+                                         ", which is not known to keep locks and synced data; "
+                                         "use a folder on a local disk");
+  }
+  return {};
+}
+
+Result<void> SqliteJournal::take_lock() {
+  const std::string name = options_.folder + "/lock";
+  lock_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (lock_ < 0) {
+    return Error(errno == EACCES || errno == EPERM ? Errc::kPermissionDenied : Errc::kUnavailable,
+                 "journal " + name + ": " + std::strerror(errno));
+  }
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  if (::fcntl(lock_, F_OFD_SETLK, &whole) != 0) {
+    char pid[32] = {};
+    const bool known = ::pread(lock_, pid, sizeof pid - 1, 0) > 0;
+    return Error(Errc::kStoreInUse, "journal " + options_.folder + ": a server " +
+                                        (known ? "(process " + std::string(pid) + ") " : "") +
+                                        "uses the folder; stop it first");
+  }
+  // For the message above only.
+  const std::string pid = std::to_string(::getpid());
+  if (::ftruncate(lock_, 0) != 0 || ::pwrite(lock_, pid.data(), pid.size(), 0) < 0) return {};
+  return {};
+}
+
+Result<void> SqliteJournal::open_database() {
+  const char* vfs = options_.vfs.empty() ? nullptr : options_.vfs.c_str();
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+                    SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_NOFOLLOW;
+  const int code = sqlite3_open_v2(path().c_str(), &db_, flags, vfs);
+  if (code != SQLITE_OK) return error(code);
+  sqlite3_extended_result_codes(db_, 1);
+  sqlite3_busy_timeout(db_, 2'000);
+  Statement mode;
+  mode.prepare(db_, "PRAGMA journal_mode = WAL");
+  if (const int stepped = mode.step(); stepped != SQLITE_ROW) return error(stepped);
+  if (mode.text(0) != "wal") {
+    return Error(Errc::kUnsupported, "journal " + path() + ": SQLite has no WAL mode here");
+  }
+  mode.finalize();
+  return run(kSettings);
+}
+
+Result<void> SqliteJournal::run(const char* text) {
+  const int code = sqlite3_exec(db_, text, nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) return error(code);
+  return {};
+}
+
+Result<void> SqliteJournal::create_or_check() {
+  Statement tables;
+  tables.prepare(db_, "SELECT count(*) FROM sqlite_schema");
+  if (const int code = tables.step(); code != SQLITE_ROW) return error(code);
+  const bool fresh = tables.integer(0) == 0;
+  tables.finalize();
+  if (fresh) {
+    const auto drawn = base::random_128();
+    const std::string fill = "INSERT INTO meta VALUES (1, " + std::to_string(kFormat) + ", '" +
+                             base::to_hex(drawn.high, drawn.low) + "', 0, '', " +
+                             std::to_string(options_.room) + ", 0, 0, 0); COMMIT;";
+    if (auto made = run(("BEGIN IMMEDIATE;" + std::string(kSchema) + fill).c_str()); !made) {
+      return made;
+    }
+  }
+  Statement meta;
+  meta.prepare(db_, "SELECT format, id, room, head_batch, head_count, head_checksum FROM meta");
+  if (const int code = meta.step(); code != SQLITE_ROW) {
+    return Error(Errc::kCorruptState, "journal " + path() + ": this is no journal of Holdfast");
+  }
+  if (meta.integer(0) != kFormat) {
+    return Error(Errc::kVersionMismatch, "journal " + path() + ": has format " +
+                                             std::to_string(meta.integer(0)) +
+                                             ", which this version does not know; upgrade");
+  }
+  id_ = meta.text(1);
+  room_ = as_read(meta.integer(2));
+  head_.batch = as_read(meta.integer(3));
+  head_.count = static_cast<std::uint32_t>(meta.integer(4));
+  head_.checksum = as_read(meta.integer(5));
+  if (room_ == 0 || meta.integer(4) < 0 || meta.integer(4) > INT_MAX || meta.integer(3) < 0) {
+    return Error(Errc::kCorruptState, "journal " + path() + ": its head makes no sense");
+  }
+  return {};
+}
+
+Result<void> SqliteJournal::begin_term() {
+  const std::string drawn = base::to_hex(0, base::random_128().low).substr(24);
+  Statement next;
+  next.prepare(db_,
+               "UPDATE meta SET terms = terms + 1, term = (terms + 1) || '-' || ?1 "
+               "RETURNING term");
+  next.bind_text(1, drawn);
+  if (const int code = next.step(); code != SQLITE_ROW) return error(code);
+  term_ = next.text(0);
+  if (const int code = next.run(); code != SQLITE_OK) return error(code);
+  next.finalize();
+  database_ = file_at("");
+  log_ = file_at("-wal");
+  return {};
+}
+
+SqliteJournal::FileId SqliteJournal::file_at(const char* suffix) const {
+  stores::sqlite::FileIdentity found;
+  if (!stores::sqlite::identify(path() + suffix, found)) return {};
+  return {found.device, found.inode};
+}
+
+bool SqliteJournal::files_in_place() {
+  int moved = 0;
+  sqlite3_file_control(db_, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+  return moved == 0 && file_at("") == database_ && file_at("-wal") == log_;
+}
+
+Result<SnapshotHead> SqliteJournal::head() { return head_; }
+
+Result<std::uint64_t> SqliteJournal::last() {
+  const InsideSqlite inside;
+  const ResetAtEnd reset(statements_->last);
+  if (const int code = statements_->last.step(); code != SQLITE_ROW) return error(code);
+  return std::max(head_.batch, as_read(statements_->last.integer(0)));
+}
+
+Result<std::string> SqliteJournal::batch(std::uint64_t number) {
+  const InsideSqlite inside;
+  Statement& get = statements_->get_batch;
+  const ResetAtEnd reset(get);
+  get.bind(1, as_stored(number % room_));
+  const int code = get.step();
+  if (code != SQLITE_ROW && code != SQLITE_DONE) return error(code);
+  if (code == SQLITE_DONE || as_read(get.integer(0)) != number) {
+    return Error(Errc::kCorruptState,
+                 "journal " + path() + ": batch " + std::to_string(number) + " is missing");
+  }
+  return std::string(get.blob(1));
+}
+
+Result<std::string> SqliteJournal::chunk(const SnapshotHead& head, std::uint32_t index) {
+  const InsideSqlite inside;
+  Statement& get = statements_->get_chunk;
+  const ResetAtEnd reset(get);
+  get.bind(1, as_stored(head.batch)).bind(2, std::int64_t{index});
+  const int code = get.step();
+  if (code == SQLITE_ROW) return std::string(get.blob(0));
+  if (code != SQLITE_DONE) return error(code);
+  return Error(Errc::kCorruptState, "journal " + path() + ": chunk " + std::to_string(index) +
+                                        " of the snapshot is missing");
+}
+
+Commit SqliteJournal::commit(std::uint64_t number, std::string_view bytes) {
+  if (number - head_.batch > room_) {
+    reason_ = "the ring is full until the next snapshot is written";
+    return Commit::kLater;
+  }
+  Statement& put = statements_->put_batch;
+  put.bind(1, as_stored(number % room_)).bind(2, as_stored(number)).bind(3, bytes);
+  return guarded(put);
+}
+
+Commit SqliteJournal::put_chunk(std::uint64_t batch, std::uint32_t index, std::string_view bytes) {
+  Statement& put = statements_->put_chunk;
+  put.bind(1, as_stored(batch)).bind(2, std::int64_t{index}).bind(3, bytes);
+  return guarded(put);
+}
+
+Commit SqliteJournal::put_head(const SnapshotHead& head) {
+  Statement& put = statements_->put_head;
+  put.bind(1, as_stored(head.batch))
+      .bind(2, std::int64_t{head.count})
+      .bind(3, as_stored(head.checksum));
+  const Commit done = guarded(put);
+  if (done == Commit::kCommitted) head_ = head;
+  return done;
+}
+
+Result<bool> SqliteJournal::trim() {
+  statements_->trim.bind(1, as_stored(head_.batch));
+  if (guarded(statements_->trim) != Commit::kCommitted) return Error(Errc::kUnavailable, reason_);
+  return sqlite3_changes64(db_) > 0;
+}
+
+Commit SqliteJournal::guarded(Statement& write) {
+  const InsideSqlite inside;
+  if (dead_) return Commit::kUnknown;
+  if (!files_in_place()) {
+    reason_ = "journal " + path() + ": the database or its log was moved, removed or replaced";
+    return Commit::kRefused;
+  }
+  if (const int code = statements_->begin.run(); code != SQLITE_OK) return failed(code);
+  bool ours = false;
+  {
+    const ResetAtEnd reset(statements_->term);
+    ours = statements_->term.step() == SQLITE_ROW && statements_->term.text(0) == term_;
+  }
+  if (!ours) {
+    statements_->rollback.run();
+    reason_ = "journal " + path() + ": another server has begun a term of its own";
+    return Commit::kRefused;
+  }
+  int code = write.run();
+  if (code == SQLITE_OK) code = statements_->commit.run();
+  return code == SQLITE_OK ? Commit::kCommitted : failed(code);
+}
+
+// A full disk or a busy file leaves nothing behind once it is rolled back. After any other error
+// nobody knows what the kernel has kept, and a second fsync would not tell.
+Commit SqliteJournal::failed(int code) {
+  reason_ = error(code).message();
+  const int kind = code & 0xff;
+  if (sqlite3_get_autocommit(db_) == 0) statements_->rollback.run();
+  const bool rolled_back = sqlite3_get_autocommit(db_) != 0;
+  if ((kind == SQLITE_FULL || kind == SQLITE_BUSY) && rolled_back) return Commit::kLater;
+  dead_ = true;
+  return Commit::kUnknown;
+}
+
+}  // namespace holdfast::server

@@ -1,0 +1,101 @@
+// The journal in a folder: one SQLite database in WAL mode, one synced transaction per batch.
+//
+//   FOLDER/lock         an OFD lock on it says that a server lives
+//   FOLDER/journal.db   meta: one row with format, id, term, and the snapshot's head
+//                       ring: a row per batch at number modulo the ring's size
+//                       chunk: rows of the snapshot
+//
+// Batches overwrite the rows of old ones, because deleting rows stalls for up to 0.8 s.
+//
+// Guarantee: one process at a time has the folder open, for as long as it or a fork of it lives.
+// Each commit compares the term in the database, and that database and log are still the files at
+// their paths; otherwise kRefused. A commit that was answered survives `kill -9`, and a power
+// failure if the disk syncs.
+// Not guaranteed: that a copied folder is noticed. Copy it while no server runs, and restore
+// nothing under a running one.
+//
+// Thread-safety: one thread at a time. Blocking: the disk.
+// Errors: as Journal. kStoreInUse: another server has the folder. kUnsupported: a file system that
+// several hosts share, or one that nobody tried.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "src/server/journal.h"
+
+namespace holdfast::stores::sqlite {
+class Statement;
+}
+
+namespace holdfast::server {
+
+struct SqliteJournalOptions {
+  std::string folder;
+  // --- For tests.
+  std::string vfs{};          // SQLite's; empty: the usual one.
+  std::uint64_t room = 8'192;  // Batches in the ring. Fixed when the folder is made.
+};
+
+class SqliteJournal final : public Journal {
+ public:
+  explicit SqliteJournal(SqliteJournalOptions options);
+  ~SqliteJournal() override;
+  SqliteJournal(const SqliteJournal&) = delete;
+  SqliteJournal& operator=(const SqliteJournal&) = delete;
+
+  Result<void> open() override;
+  std::string id() const override { return id_; }
+  std::string term() const override { return term_; }
+  Result<SnapshotHead> head() override;
+  Result<std::string> chunk(const SnapshotHead& head, std::uint32_t index) override;
+  Result<std::uint64_t> last() override;
+  Result<std::string> batch(std::uint64_t number) override;
+  Commit commit(std::uint64_t number, std::string_view bytes) override;
+  std::uint64_t room() const override { return room_; }
+  Commit put_chunk(std::uint64_t batch, std::uint32_t index, std::string_view bytes) override;
+  Commit put_head(const SnapshotHead& head) override;
+  Result<bool> trim() override;
+  std::string reason() const override { return reason_; }
+  std::string place() const override { return options_.folder; }
+
+ private:
+  struct Statements;
+  struct FileId {
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
+    bool operator==(const FileId&) const = default;
+  };
+
+  Result<void> check_folder();
+  Result<void> take_lock();
+  Result<void> open_database();
+  Result<void> create_or_check();
+  Result<void> begin_term();
+  Result<void> run(const char* text);
+  Error error(int code) const;
+  bool files_in_place();
+  FileId file_at(const char* suffix) const;
+  // Runs the statement in one guarded, synced transaction.
+  Commit guarded(stores::sqlite::Statement& write);
+  Commit failed(int code);
+  std::string path() const { return options_.folder + "/journal.db"; }
+
+  const SqliteJournalOptions options_;
+  int lock_ = -1;
+  sqlite3* db_ = nullptr;
+  std::unique_ptr<Statements> statements_;
+  std::string id_;
+  std::string term_;
+  std::uint64_t room_ = 0;
+  SnapshotHead head_;
+  FileId database_;
+  FileId log_;
+  bool dead_ = false;  // After an error whose outcome is not known.
+  std::string reason_;
+};
+
+}  // namespace holdfast::server

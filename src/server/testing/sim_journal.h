@@ -1,0 +1,99 @@
+// A journal whose disk outlives its server: what a simulated crash leaves behind.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "src/server/journal.h"
+
+namespace holdfast::server::testing {
+
+struct SimDisk {
+  std::map<std::uint64_t, std::string> batches;
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::string> chunks;
+  SnapshotHead head;
+  std::uint64_t term = 0;
+  std::uint64_t room = 40;
+  std::uint64_t changes = 0;
+};
+
+class SimJournal final : public Journal {
+ public:
+  explicit SimJournal(SimDisk& disk) : disk_(disk) {}
+
+  // Sets the answer of the next calls that write. Nothing is written unless it is kCommitted.
+  void answer(Commit next) { next_ = next; }
+
+  Result<void> open() override {
+    term_ = ++disk_.term;
+    return {};
+  }
+  std::string id() const override { return "sim"; }
+  std::string term() const override { return std::to_string(term_); }
+  Result<SnapshotHead> head() override { return disk_.head; }
+  Result<std::string> chunk(const SnapshotHead& head, std::uint32_t index) override {
+    const auto found = disk_.chunks.find({head.batch, index});
+    if (found == disk_.chunks.end()) return Error(Errc::kCorruptState, "no such chunk");
+    return found->second;
+  }
+  Result<std::uint64_t> last() override {
+    const std::uint64_t newest = disk_.batches.empty() ? 0 : disk_.batches.rbegin()->first;
+    return std::max(disk_.head.batch, newest);
+  }
+  Result<std::string> batch(std::uint64_t number) override {
+    const auto found = disk_.batches.find(number);
+    if (found == disk_.batches.end()) return Error(Errc::kCorruptState, "no such batch");
+    return found->second;
+  }
+  Commit commit(std::uint64_t number, std::string_view bytes) override {
+    if (number - disk_.head.batch > disk_.room) return Commit::kLater;
+    return write([&] {
+      disk_.batches[number] = bytes;
+      // The ring: what stood in this row before is gone.
+      if (number > disk_.room) disk_.batches.erase(number - disk_.room);
+    });
+  }
+  std::uint64_t room() const override { return disk_.room; }
+  Commit put_chunk(std::uint64_t batch, std::uint32_t index, std::string_view bytes) override {
+    return write([&] { disk_.chunks[{batch, index}] = bytes; });
+  }
+  Commit put_head(const SnapshotHead& head) override {
+    return write([&] { disk_.head = head; });
+  }
+  Result<bool> trim() override {
+    const auto old = std::find_if(disk_.chunks.begin(), disk_.chunks.end(), [&](const auto& each) {
+      return each.first.first != disk_.head.batch;
+    });
+    if (old == disk_.chunks.end()) return false;
+    const auto place = old->first;
+    if (write([&] { disk_.chunks.erase(place); }) != Commit::kCommitted) {
+      return Error(Errc::kUnavailable, "not now");
+    }
+    return true;
+  }
+  std::string reason() const override { return "the simulation says so"; }
+  std::string place() const override { return "sim"; }
+
+ private:
+  template <typename Change>
+  Commit write(const Change& change) {
+    if (term_ != disk_.term) return Commit::kRefused;
+    if (next_ == Commit::kCommitted) {
+      change();
+      ++disk_.changes;
+    }
+    return next_;
+  }
+
+  SimDisk& disk_;
+  std::uint64_t term_ = 0;
+  Commit next_ = Commit::kCommitted;
+};
+
+}  // namespace holdfast::server::testing
