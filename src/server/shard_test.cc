@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::ShardRig;
 
-Outcome outcome(const ShardRig::Slot& slot) { return (**slot)->reply.outcome; }
+Outcome outcome(const ShardRig::Slot& slot) { return slot->value().value().reply.outcome; }
 
 // --- Rule 32: what leaves is committed.
 
@@ -335,8 +335,8 @@ TEST(ShardTest, AnAcquireThatComesAfterItsReleaseIsRefusedAlsoAfterARestart) {
   rig.ask(machine::Release{"a", {1, 1}, {}}, 5);
   rig.commit();
   EXPECT_EQ(rig.hold("a", 1, 5).outcome, Outcome::kGone);
-  // A cancel that overtakes its acquire.
-  rig.ask(machine::Cancel{"b", {1, 2}, {}}, 6);
+  // A release that overtakes its acquire.
+  rig.ask(machine::Release{"b", {1, 2}, {}}, 6);
   rig.commit();
   rig.restart();
   EXPECT_EQ(rig.hold("a", 1, 5).outcome, Outcome::kGone);
