@@ -1,5 +1,6 @@
 #include "tests/support/redis_cluster.h"
 
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -265,7 +266,37 @@ void RedisCluster::move_slot(int slot, std::size_t to) {
   close_move(slot, to);
 }
 
+bool RedisCluster::roles_are_known_to(std::size_t index) {
+  std::string known = cluster(index, {"NODES"}).text;
+  known.insert(0, "\n");
+  for (std::size_t other = 0; other < size(); ++other) {
+    if (!answers(other)) continue;
+    const auto at = known.find("\n" + id(other));
+    if (at == std::string::npos) return false;
+    const std::string line = known.substr(at, known.find('\n', at + 1) - at);
+    if (line.find(node(other).info("replication", "role")) == std::string::npos) return false;
+  }
+  return true;
+}
+
+// A node votes only for one that it knows to be a replica, and for an epoch that is not below its
+// own. One that is refused asks again only after four times node_timeout.
+void RedisCluster::await_voters() {
+  await("the nodes agree on roles and epoch", [this] {
+    std::set<std::string> epochs;
+    for (std::size_t i = 0; i < size(); ++i) {
+      if (!answers(i)) continue;
+      if (!roles_are_known_to(i)) return false;
+      const std::string told = cluster(i, {"INFO"}).text;
+      const auto at = told.find("cluster_current_epoch:");
+      epochs.insert(told.substr(at, told.find('\r', at) - at));
+    }
+    return epochs.size() == 1;
+  });
+}
+
 void RedisCluster::hand_over(std::size_t replica) {
+  await_voters();
   cluster(replica, {"FAILOVER"});
   await("the replica serves", [&] {
     return node(replica).info("replication", "role") == "master";

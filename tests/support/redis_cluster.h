@@ -100,6 +100,8 @@ class RedisCluster {
   std::size_t owner_seen_by(std::size_t index, int slot);
   std::size_t with_port(std::int64_t port) const;
   void introduce_all();
+  bool roles_are_known_to(std::size_t index);
+  void await_voters();
   void await(const char* what, const std::function<bool()>& holds);
 
   ClusterOptions options_;
