@@ -78,6 +78,7 @@ enum class FaultKind : std::uint8_t {
   kHold,     // Some requests arrived very late.
   kStall,    // The host itself stood still.
   kIsolate,  // A server heard nothing of the others, but clients reached all of them.
+  kMove,     // Some locks moved from one server to another.
 };
 
 // The 128 bits of an acquisition; all zero for none.

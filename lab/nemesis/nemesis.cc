@@ -32,7 +32,8 @@ constexpr Known kKnown[] = {
     {"reset", FaultKind::kReset},         {"server-pause", FaultKind::kPause},
     {"restart", FaultKind::kRestart},     {"restart-empty", FaultKind::kRestartEmpty},
     {"failover", FaultKind::kFailover},   {"clock-jump", FaultKind::kClockJump},
-    {"disk-full", FaultKind::kDiskFull},  {"isolate", FaultKind::kIsolate}};
+    {"disk-full", FaultKind::kDiskFull},  {"isolate", FaultKind::kIsolate},
+    {"move", FaultKind::kMove}};
 
 FaultKind fault_of(const std::string& kind) {
   for (const Known& known : kKnown) {
@@ -43,7 +44,7 @@ FaultKind fault_of(const std::string& kind) {
 
 bool is_of_servers(const std::string& kind) {
   return kind == "server-pause" || kind == "restart" || kind == "restart-empty" ||
-         kind == "failover" || kind == "disk-full" || kind == "isolate";
+         kind == "failover" || kind == "disk-full" || kind == "isolate" || kind == "move";
 }
 bool is_process(const std::string& kind) { return kind == "kill" || kind == "pause"; }
 
@@ -276,6 +277,8 @@ void Nemesis::begin_on_server(Active& active) {
     rig_.fill_disk();
   } else if (kind == "isolate") {
     rig_.cut_off(strike.node);
+  } else if (kind == "move") {
+    rig_.begin_move(strike.node);
   }
 }
 
@@ -297,6 +300,8 @@ void Nemesis::heal_server(Active& active) {
     rig_.free_disk();
   } else if (kind == "isolate") {
     rig_.reunite();
+  } else if (kind == "move") {
+    rig_.end_move(strike.node);
   }
 }
 

@@ -18,12 +18,12 @@ using Dice = machine::testing::Dice;
 bool hits_server(const std::string& kind) {
   return kind == "server-pause" || kind == "restart" || kind == "restart-empty" ||
          kind == "failover" || kind == "clock-jump" || kind == "disk-full" || kind == "starve" ||
-         kind == "isolate";
+         kind == "isolate" || kind == "move";
 }
 
 bool hits_node(const std::string& kind) {
   return kind == "server-pause" || kind == "restart" || kind == "restart-empty" ||
-         kind == "isolate";
+         kind == "isolate" || kind == "move";
 }
 
 // The targets of a strike.

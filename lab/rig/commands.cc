@@ -103,7 +103,8 @@ void find_programs(const Topology& topology) {
   std::vector<const Words*> commands = {&topology.version};
   if (topology.server) {
     commands.insert(commands.end(), {&topology.server->command, &topology.server->ready,
-                                     &topology.server->leader, &topology.server->save});
+                                     &topology.server->leader, &topology.server->save,
+                                     &topology.server->move, &topology.server->moved});
   }
   if (topology.replica) {
     commands.insert(commands.end(), {&topology.replica->follow, &topology.replica->caught_up,

@@ -181,6 +181,14 @@ void Rig::start_server(std::uint32_t node, bool with_memory) {
   for (const auto& each : nodes_) each->await_ready();
 }
 
+void Rig::begin_move(std::uint32_t node) const {
+  nodes_.at(node - 1)->run(scenario_.topology->server->move);
+}
+
+void Rig::end_move(std::uint32_t node) const {
+  nodes_.at(node - 1)->run(scenario_.topology->server->moved);
+}
+
 void Rig::cut_replication() {
   replication_->add(
       {.kind = support::Fault::Kind::kBlackhole, .direction = support::Direction::kToClient});

@@ -59,6 +59,9 @@ class Rig {
   // Cuts the node off from the others; or every node from every other.
   void cut_off(std::uint32_t node) { network_->cut_off(node - 1); }
   void reunite() { network_->heal(); }
+  // Moves some of the node's locks to another node: first a part of their data, then all.
+  void begin_move(std::uint32_t node) const;
+  void end_move(std::uint32_t node) const;
 
   // For messages: "etcd", "3.4.23"; for a user's store the scheme of its URL.
   const std::string& store() const { return store_; }

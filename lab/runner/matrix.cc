@@ -212,7 +212,7 @@ void add_servers(Cells& cells, const Topology& topology, const std::string& pref
       };
       add("pause", often("server-pause", 2500ms, 1500ms));
       if (restarts) add("kill", often("restart", 4s, 1s));
-      add("partition", often("partition", 2500ms, 1500ms));
+      if (topology.has_proxies()) add("partition", often("partition", 2500ms, 1500ms));
       if (topology.can_be_isolated(size) && ::geteuid() == 0) {
         Scenario& alone = add(kIsolate, often(kIsolate, 6s, 2500ms));
         alone.duration = 24s;
@@ -220,16 +220,28 @@ void add_servers(Cells& cells, const Topology& topology, const std::string& pref
       }
     }
   }
-  if (size > 1) {
+  if (size > 1 && topology.has_proxies()) {
     // Each node in turn is unreachable for everybody.
     NemesisSpec node = often("partition", 1500ms, 1200ms);
     node.target = "node any";
     with(cells.add(prefix + "partition-node", {node}), false);
   }
+  if (!topology.server->move.empty()) {
+    with(cells.add(prefix + "move", {often("move", 1500ms, 700ms)}), false);
+    with(cells.add(prefix + "move-kill-pause",
+                   {often("move", 1500ms, 700ms), often("kill", 1s, 200ms),
+                    often("pause", 1500ms, 1300ms)}),
+         false);
+  }
   Nemeses all = {often("kill", 1500ms, 200ms),   often("pause", 1s, 1300ms),
                  often("partition", 2s, 1200ms), often("hold", 1500ms, 1s),
                  often("duplicate", 1s, 400ms),  often("drop-replies", 2s, 500ms),
                  often("reset", 1s, 300ms),      often("server-pause", 3s, 700ms)};
+  if (!topology.has_proxies()) {
+    std::erase_if(all, [](const NemesisSpec& each) {
+      return each.kind != "kill" && each.kind != "pause" && each.kind != "server-pause";
+    });
+  }
   if (restarts) all.push_back(often("restart", 4s, 300ms));
   Scenario& chaos = cells.add(prefix + "chaos", std::move(all));
   chaos.duration = 24s;
@@ -245,7 +257,9 @@ void add_what_it_can(Cells& cells, const Topology& topology) {
       const std::string prefix = std::to_string(sizes[i]) + "-nodes-";
       cells.add(prefix + "kill-pause", {often("kill", 1s, 200ms), often("pause", 500ms, 1300ms)})
           .store.nodes = sizes[i];
-      cells.add(prefix + "partition", {often("partition", 1s, 1200ms)}).store.nodes = sizes[i];
+      if (topology.has_proxies()) {
+        cells.add(prefix + "partition", {often("partition", 1s, 1200ms)}).store.nodes = sizes[i];
+      }
       add_servers(cells, topology, prefix, sizes[i]);
     }
   }

@@ -21,7 +21,7 @@ constexpr char kNameCharacters[] =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
 constexpr std::string_view kOfLinks =
     "partition blackhole loss delay hold duplicate reorder drop-replies split reset";
-constexpr std::string_view kOfServers = "server-pause restart restart-empty isolate";
+constexpr std::string_view kOfServers = "server-pause restart restart-empty isolate move";
 
 bool is_file_name(const std::string& name) {
   return !name.empty() && name.size() <= kLongestName && name.front() != '.' &&
@@ -57,6 +57,10 @@ void check_store(const Scenario& scenario, const Topology* topology, const Compl
     complain(key + " in [store] needs " + what + ", which " + called(topology) + " lacks");
   };
   needs(store.proxy, server != nullptr, "proxy", "servers of the lab's own");
+  if (store.proxy && topology != nullptr && topology->direct) {
+    complain("proxy in [store] has no effect on " + called(topology) +
+             ", whose servers tell clients each other's addresses: leave it out");
+  }
   needs(store.replica, topology != nullptr && topology->replica, "replica", "a [replica]");
   needs(store.clock, topology != nullptr && topology->wall_clock != "none", "clock",
         "a wall_clock");
@@ -121,6 +125,9 @@ void check_nemesis(const NemesisSpec& nemesis, const StoreSpec& store, const Top
     complain(who + "clock = true in [store]");
   }
   if (nemesis.kind == "isolate" && !store.network) complain(who + "network = true in [store]");
+  if (nemesis.kind == "move" && has_server && topology->server->move.empty()) {
+    complain(who + "move in [server]" + none);
+  }
   if (nemesis.kind == "disk-full" && store.disk_mb == 0) {
     complain(who + "disk_mb in [store]");
   }
@@ -262,6 +269,10 @@ void check_topology(const Topology& topology, const Complain& complain) {
   check_short_name(topology.name, complain);
   if (topology.url.empty()) complain("url is missing: say how clients reach the store");
   if (topology.server) check_server(topology, *topology.server, complain);
+  if (topology.direct && !topology.server) complain("direct is for a topology with a [server]");
+  if (topology.server && topology.server->move.empty() != topology.server->moved.empty()) {
+    complain("move and moved in [server] go together");
+  }
   if (topology.replica && !topology.server) complain("[replica] needs a [server]");
   if (topology.replica && (topology.replica->follow.empty() || topology.replica->promote.empty())) {
     complain("[replica] needs follow and promote");

@@ -32,7 +32,7 @@ inline constexpr OneOf kWorkloadKinds{
     "contend readers-writers permits nested multi long-hold guarded election"};
 inline constexpr OneOf kNemesisKinds{
     "kill pause starve partition blackhole loss delay hold duplicate reorder drop-replies split "
-    "reset server-pause restart restart-empty failover clock-jump disk-full isolate"};
+    "reset server-pause restart restart-empty failover clock-jump disk-full isolate move"};
 
 template <typename Visitor>
 void fields(Visitor& visit, StoreSpec& store) {
@@ -124,6 +124,7 @@ void fields(Visitor& visit, Topology& topology) {
   visit("fixed_clock", topology.fixed_clock, Any{});
   visit("fenced", topology.fenced, Any{});
   visit("exclusive_only", topology.exclusive_only, Any{});
+  visit("direct", topology.direct, Any{});
   visit("one_process", topology.one_process, Any{});
   visit("disk", topology.disk, Any{});
   visit("lingers", topology.lingers, Span{0ms, 1h});
@@ -143,6 +144,8 @@ void fields(Visitor& visit, ServerSpec& server) {
   visit("keeps", server.keeps, OneOf{"nothing everything"});
   visit("durable", server.durable, Template{});
   visit("save", server.save, Template{});
+  visit("move", server.move, Template{});
+  visit("moved", server.moved, Template{});
 }
 
 template <typename Visitor>

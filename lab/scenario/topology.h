@@ -33,6 +33,8 @@ struct ServerSpec {
   std::string keeps = "nothing";  // A killed server's memory when it comes back.
   Words durable{};                // Further arguments, with which it keeps everything.
   Words save{};                   // After this and a SIGTERM it keeps everything, too.
+  Words move{};   // Begins to move some of this node's locks to another node.
+  Words moved{};  // Ends what `move` began.
   std::vector<std::pair<std::string, std::string>> files{};  // Written to {folder} first.
 
   bool keeps_everything() const { return keeps == "everything"; }
@@ -61,6 +63,7 @@ struct Topology {
   std::string fixed_clock{};        // Why the servers' clock cannot jump; empty if it can.
   bool fenced = true;               // false: tokens need not grow, so every cell may show V0.
   bool exclusive_only = false;      // No readers, permits or values: work with them is left out.
+  bool direct = false;  // Servers tell clients each other's addresses, so no proxy stands between.
   bool one_process = false;         // Every process has a store of its own, which dies with it.
   bool disk = false;                // Its files are in {folder}, which may be a disk of its own.
   // How long the store may still refuse others after the client counts an unreleased lease as
@@ -71,7 +74,7 @@ struct Topology {
   std::vector<Cell> cells{};
   std::string text{};  // The file, as it was read.
 
-  bool has_proxies() const { return server.has_value(); }
+  bool has_proxies() const { return server.has_value() && !direct; }
   bool can_restart(bool durable) const {
     return server && (server->keeps_everything() || durable || !server->save.empty());
   }

@@ -77,7 +77,7 @@ TEST(TopologyTest, AComplaintNamesFileLineKeyAndWhatToDo) {
             "t.toml:8: kind in [[nemesis]] is 'kil' (did you mean kill?); it may be: kill, pause, "
             "starve, partition, blackhole, loss, delay, hold, duplicate, reorder, drop-replies, "
             "split, reset, server-pause, restart, restart-empty, failover, clock-jump, disk-full, "
-            "isolate");
+            "isolate, move");
   EXPECT_EQ(complaint_about("name = x"),
             "t.toml:1: not TOML: " + complaint_about("name = x").substr(20));
 }
