@@ -42,7 +42,7 @@ Commit Compactor::step() {
 }
 
 Commit Compactor::begin() {
-  fold_.emplace();
+  fold_.emplace(old_.count);
   next_ = {};
   next_.batch = last_;
   next_.checksum = base::kFnvStart;

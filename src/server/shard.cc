@@ -114,7 +114,9 @@ std::optional<Error> Shard::refuse(Instant boot, const Request& request) {
   // Renewals cost no room: refusing them would end leases.
   if (as<machine::Renew>(request) != nullptr) return std::nullopt;
   if (full_ && !lets_go(request)) {
-    return Error(Errc::kUnavailable, "the journal has no room: make room on its disk");
+    return Error(Errc::kUnavailable,
+                 "the journal cannot be written for now: make room on its disk, and stop programs "
+                 "that keep its database busy");
   }
   const std::size_t most = options_.client_backlog * (lets_go(request) ? 2 : 1);
   const ClientPtr who = client(request.client);

@@ -110,6 +110,13 @@ Result<void> SqliteJournal::check_folder() {
     return Error(errno == EACCES || errno == EPERM ? Errc::kPermissionDenied : Errc::kUnavailable,
                  "journal " + folder + ": cannot make the folder: " + std::strerror(errno));
   }
+  // A power failure must not take away the folder itself.
+  const std::string parent = stores::sqlite::folder_of(folder);
+  const int above = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (above >= 0) {
+    ::fsync(above);
+    ::close(above);
+  }
   const auto found = stores::sqlite::file_system_at(folder);
   if (!found) return found.error();
   if (!found->allowed) {
