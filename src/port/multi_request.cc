@@ -6,6 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "src/port/read_behind.h"
+
 namespace holdfast::port {
 
 Result<void> check_multi(const std::vector<AcquireRequest>& requests) {
@@ -30,6 +32,16 @@ Result<void> check_multi(const std::vector<AcquireRequest>& requests) {
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is that of the stores.
 void Store::keep(KeepRequest, Done<bool> done) {
   done(Error(Errc::kUnsupported, "leases of this store end with their client"));
+}
+
+void Store::acquire_and_read(AcquireRequest request, std::string beside, Done<StateAndValue> done) {
+  const base::BootInstant deadline = request.deadline;
+  acquire_then_read(
+      [&](Done<AcquisitionState> told) { acquire(std::move(request), std::move(told)); },
+      [this, beside = std::move(beside), deadline](Done<std::string> told) {
+        get_value(beside, deadline, std::move(told));
+      },
+      std::move(done));
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is that of the stores.

@@ -242,12 +242,27 @@ class Store {
   virtual void release_all(std::vector<AcquisitionRequest> requests,
                            Done<std::vector<Result<EndStatus>>> done);
 
+  // acquire(), and after it a read of the value beside another lock. The value is of a moment when
+  // the server had made the acquisition, so it shows whether the server still has what it had
+  // before. Read only if the state is kHeld or kWaiting. kOutcomeUnknown: perhaps acquired, and the
+  // read failed.
+  struct StateAndValue {
+    AcquisitionState state;
+    std::string value;
+  };
+  virtual void acquire_and_read(AcquireRequest request, std::string beside,
+                                Done<StateAndValue> done);
+
   // The same on the calling thread, if the store need not wait for another thread. nullopt: it
   // cannot now, and nothing was done; use the operation above.
   virtual std::optional<Result<AcquisitionState>> acquire_inline(const AcquireRequest&) {
     return std::nullopt;
   }
   virtual std::optional<Result<EndStatus>> release_inline(const AcquisitionRequest&) {
+    return std::nullopt;
+  }
+  virtual std::optional<Result<StateAndValue>> acquire_and_read_inline(
+      const AcquireRequest&, const std::string& /*beside*/) {
     return std::nullopt;
   }
 

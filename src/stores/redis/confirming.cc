@@ -22,6 +22,13 @@ Confirmation confirmation_of(const port::StoreContext& context, const RedisAddre
   return {address.replicas, address.replicas_timeout, record_key(space + "@confirmed") + ":r"};
 }
 
+std::unique_ptr<ConfirmedLink> make_confirmed(const port::StoreContext& context,
+                                              const RemotePtr& remote) {
+  if (remote->address.replicas == 0) return nullptr;
+  return std::make_unique<ConfirmedLink>(*context.io, remote,
+                                         confirmation_of(context, remote->address));
+}
+
 void give_back(port::Store& store, const std::string& where, const port::AcquireRequest& request,
                const Missing& missing, port::Done<port::AcquisitionState> done) {
   store.cancel({request.name, request.id, request.deadline, request.issue},

@@ -10,6 +10,7 @@
 #include "src/base/local_mutex.h"
 #include "src/base/random.h"
 #include "src/port/multi_request.h"
+#include "src/port/read_behind.h"
 #include "src/port/value_watches.h"
 #include "src/recipes/recipe_store.h"
 #include "src/stores/redis/confirming.h"
@@ -68,10 +69,12 @@ class RedisStore final : public port::Store {
         address_(remote->address.display()),
         requests_(base::to_hex(base::random_128().high, 0).substr(0, 16), std::move(tuning.now)),
         pipeline_(*context.io, remote),
-        confirmed_(make_confirmed(context, remote)),
+        confirmed_(redis::make_confirmed(context, remote)),
         direct_(remote),
         renewer_(remote, requests_, redis::confirmation_of(context, remote->address),
-                 [this](std::string line) { tell_later(std::move(line)); }),
+                 [this](std::string line) {
+                   loop_->post([this, line = std::move(line)] { listener_->on_alarm(line); });
+                 }),
         subscriber_(*context.io, remote, redis::channel_of(requests_.client()),
                     {[this](std::string_view payload) { on_message(payload); },
                      [this](bool again) { on_subscribed(again); },
@@ -122,8 +125,7 @@ class RedisStore final : public port::Store {
   // without waiting needs no subscription, and often gets the lock.
   void acquire(port::AcquireRequest request, Done<AcquisitionState> done) override {
     if (redis::malformed(request)) {
-      loop_->post([refused = refusal(request), done = std::move(done)] { done(refused); });
-      return;
+      return loop_->post([refused = refusal(request), done = std::move(done)] { done(refused); });
     }
     if (!may_write_)
       return ask_for_rights(&RedisStore::acquire, std::move(request), std::move(done));
@@ -145,13 +147,8 @@ class RedisStore final : public port::Store {
       const auto deadline = request.deadline;
       subscriber_.ensure(deadline, [this, request = std::move(request), done = std::move(done)](
                                        const Result<void>& subscribed) mutable {
-        if (subscribed) {
-          send_acquire(std::move(request), std::move(done));
-          --subscribing_;
-        } else {
-          --subscribing_;
-          done(subscribed.error());
-        }
+        subscribed ? send_acquire(std::move(request), std::move(done)) : done(subscribed.error());
+        --subscribing_;
       });
     });
   }
@@ -175,8 +172,7 @@ class RedisStore final : public port::Store {
 
   void try_acquire_all(std::vector<port::AcquireRequest> requests, Done<Grants> done) override {
     if (auto refused = refuse_all(requests)) {
-      loop_->post([refused = *std::move(refused), done = std::move(done)] { done(refused); });
-      return;
+      return loop_->post([refused = *std::move(refused), done] { done(refused); });
     }
     if (!may_write_) {
       with_rights<Grants>(requests.front().name, requests.front().deadline, std::move(done),
@@ -205,8 +201,7 @@ class RedisStore final : public port::Store {
     run(std::move(script), deadline,
         [this, requests = std::move(requests), done = std::move(done)](const Result<Reply>& reply) {
           ended_one();
-          if (!reply) return done(reply.error());
-          done(redis::end_all_answer(*reply, requests));
+          reply ? done(redis::end_all_answer(*reply, requests)) : done(reply.error());
         });
   }
 
@@ -214,8 +209,7 @@ class RedisStore final : public port::Store {
     run(requests_.call(ScriptName::kDowngrade, request.name, {redis::id_text(request.id)}),
         request.deadline,
         [name = request.name, done = std::move(done)](const Result<Reply>& reply) {
-          if (!reply) return done(reply.error());
-          done(redis::downgrade_answer(reply->text, name));
+          reply ? done(redis::downgrade_answer(reply->text, name)) : done(reply.error());
         });
   }
 
@@ -223,8 +217,7 @@ class RedisStore final : public port::Store {
                Done<std::optional<LockInfo>> done) override {
     run(requests_.call(ScriptName::kInspect, name, {}), deadline,
         [name, done = std::move(done)](const Result<Reply>& reply) {
-          if (!reply) return done(reply.error());
-          done(redis::view_of(*reply, name));
+          reply ? done(redis::view_of(*reply, name)) : done(reply.error());
         });
   }
 
@@ -247,11 +240,7 @@ class RedisStore final : public port::Store {
     const std::string token = request.token.epoch == 0 ? redis::padded(request.token.counter) : "-";
     run(requests_.call(ScriptName::kBreak, request.name,
                        {token, redis::trace_to_json(request.token, request.by)}),
-        request.deadline,
-        [name = request.name, done = std::move(done)](const Result<Reply>& reply) {
-          if (!reply) return done(reply.error());
-          done(redis::done_answer(reply->text, name));
-        });
+        request.deadline, told(request.name, std::move(done)));
   }
 
   Result<port::WatchHandle> watch(std::string, port::EventSink) override {
@@ -270,12 +259,7 @@ class RedisStore final : public port::Store {
   }
 
   void set_value(port::AcquisitionRequest holder, std::string value, Done<bool> done) override {
-    if (value.size() > kMaxValue) {
-      loop_->post([name = holder.name, done = std::move(done)] {
-        done(redis::done_answer("toolarge", name));
-      });
-      return;
-    }
+    if (value.size() > kMaxValue) return refuse_value(holder.name, std::move(done));
     run_confirmed(requests_.call(ScriptName::kSetValue, holder.name,
                                  {redis::id_text(holder.id), value, "v", "0", "0"}),
                   holder.deadline, redis::value_set(address_, holder.name, std::move(done)));
@@ -283,10 +267,7 @@ class RedisStore final : public port::Store {
 
   void keep(port::KeepRequest request, Done<bool> done) override {
     if (request.value && request.value->size() > kMaxValue) {
-      loop_->post([name = request.name, done = std::move(done)] {
-        done(redis::done_answer("toolarge", name));
-      });
-      return;
+      return refuse_value(request.name, std::move(done));
     }
     run_confirmed(
         requests_.call(ScriptName::kSetValue, request.name,
@@ -299,8 +280,7 @@ class RedisStore final : public port::Store {
   void get_value(std::string name, base::BootInstant deadline, Done<std::string> done) override {
     const std::string key = redis::value_key(name);
     read({"GET", key}, deadline, [done = std::move(done)](const Result<Reply>& reply) {
-      if (!reply) return done(reply.error());
-      done(reply->text);
+      reply ? done(reply->text) : done(reply.error());
     });
   }
 
@@ -311,11 +291,7 @@ class RedisStore final : public port::Store {
   void resize(port::AcquisitionRequest request, std::uint32_t capacity, Done<bool> done) override {
     run(requests_.call(ScriptName::kResize, request.name,
                        {redis::id_text(request.id), requests_.client(), std::to_string(capacity)}),
-        request.deadline,
-        [name = request.name, done = std::move(done)](const Result<Reply>& reply) {
-          if (!reply) return done(reply.error());
-          done(redis::done_answer(reply->text, name));
-        });
+        request.deadline, told(request.name, std::move(done)));
   }
 
   std::optional<Result<AcquisitionState>> acquire_inline(
@@ -327,6 +303,30 @@ class RedisStore final : public port::Store {
     if (!reply) return std::nullopt;
     if (!*reply) return Result<AcquisitionState>(reply->error());
     return redis::acquire_answer((*reply)->text, request);
+  }
+
+  // The pipeline answers in the order of execution, and sends nothing of an old connection later.
+  void acquire_and_read(port::AcquireRequest request, std::string beside,
+                        Done<StateAndValue> done) override {
+    if (!goes_at_once(request)) {
+      return Store::acquire_and_read(std::move(request), std::move(beside), std::move(done));
+    }
+    const auto deadline = request.deadline;
+    port::acquire_and_read_behind(
+        [&](auto told) { send_acquire(std::move(request), std::move(told)); },
+        [=, this](auto told) { get_value(beside, deadline, std::move(told)); }, std::move(done));
+  }
+
+  std::optional<Result<StateAndValue>> acquire_and_read_inline(
+      const port::AcquireRequest& request, const std::string& beside) override {
+    if (!goes_at_once(request)) return std::nullopt;
+    const auto replies =
+        call_here(requests_.acquire(request), request.deadline, {}, redis::read_of(beside));
+    if (!replies) return std::nullopt;
+    if (!*replies) return Result<StateAndValue>(replies->error());
+    const auto state = judged((*replies)->front());
+    if (!state) return Result<StateAndValue>(state.error());
+    return redis::acquire_and_read_answer(*state, (*replies)->back(), request);
   }
 
   std::optional<Result<EndStatus>> release_inline(
@@ -390,13 +390,6 @@ class RedisStore final : public port::Store {
   }
 
  private:
-  static std::unique_ptr<redis::ConfirmedLink> make_confirmed(const port::StoreContext& context,
-                                                              const redis::RemotePtr& remote) {
-    if (remote->address.replicas == 0) return nullptr;
-    return std::make_unique<redis::ConfirmedLink>(*context.io, remote,
-                                                  redis::confirmation_of(context, remote->address));
-  }
-
   // Checks the permissions before the first script that writes, because a script that is refused
   // halfway leaves its first writes behind.
   template <typename Answer, typename Then>
@@ -420,6 +413,22 @@ class RedisStore final : public port::Store {
                         [this, then, request = std::move(request)](Done<Answer> next) mutable {
                           (this->*then)(std::move(request), std::move(next));
                         });
+  }
+
+  // Over this store's usual connections, without a question before it.
+  bool goes_at_once(const port::AcquireRequest& request) const {
+    return !redis::malformed(request) && may_write_ && confirmed_ == nullptr &&
+           (!request.may_wait || (subscriber_.confirmed() && subscribing_ == 0));
+  }
+
+  void refuse_value(const std::string& name, Done<bool> done) {
+    loop_->post([name, done = std::move(done)] { done(redis::done_answer("toolarge", name)); });
+  }
+
+  static Done<Reply> told(std::string name, Done<bool> done) {
+    return [name = std::move(name), done = std::move(done)](const Result<Reply>& reply) {
+      reply ? done(redis::done_answer(reply->text, name)) : done(reply.error());
+    };
   }
 
   static std::optional<Error> refuse_all(const std::vector<port::AcquireRequest>& requests) {
@@ -491,17 +500,27 @@ class RedisStore final : public port::Store {
   // next holder gets its grant before this caller gets its answer.
   std::optional<Result<Reply>> run_here(const ScriptCall& script, base::BootInstant deadline,
                                         bool pushes_first = false) {
+    auto replies =
+        call_here(script, deadline, pushes_first ? redis::Handshake::ping() : std::string(), {});
+    if (!replies) return std::nullopt;
+    if (!*replies) return Result<Reply>(replies->error());
+    return judged(std::move((*replies)->back()));
+  }
+
+  // With one command before the script, or one after it; "": none.
+  std::optional<Result<std::vector<Reply>>> call_here(const ScriptCall& script,
+                                                      base::BootInstant deadline,
+                                                      const std::string& before,
+                                                      const std::string& after) {
     auto turn = direct_.try_take();
     if (!turn) return std::nullopt;
-    const bool known = known_[index_of(script)];
-    auto replies = pushes_first && known
-                       ? turn->call(redis::Handshake::ping() + script.by_hash(), 2, deadline)
-                       : turn->call(known ? script.by_hash() : script.whole(), 1, deadline);
-    if (replies && note_known(script, replies->back())) {
-      replies = turn->call(script.whole(), 1, deadline);
-    }
-    if (!replies) return Result<Reply>(replies.error());
-    return judged(std::move(replies->back()));
+    const std::size_t at = before.empty() ? 0 : 1;
+    const auto call = [&](const std::string& text) {
+      return turn->call(before + text + after, at + (after.empty() ? 1 : 2), deadline);
+    };
+    auto replies = call(known_[index_of(script)] ? script.by_hash() : script.whole());
+    if (replies && note_known(script, (*replies)[at])) replies = call(script.whole());
+    return replies;
   }
 
   Result<Reply> judged(Result<Reply> reply, bool reads_only = false) {
@@ -560,8 +579,7 @@ class RedisStore final : public port::Store {
     run(std::move(script), deadline,
         [this, request = std::move(request), done = std::move(done)](const Result<Reply>& reply) {
           ended_one();
-          if (!reply) return done(reply.error());
-          done(redis::end_answer(reply->text, request.name));
+          reply ? done(redis::end_answer(reply->text, request.name)) : done(reply.error());
         });
   }
 
@@ -573,7 +591,13 @@ class RedisStore final : public port::Store {
          [this](port::AcquireRequest request, Done<AcquisitionState> then) {
            send_acquire(std::move(request), std::move(then));
          },
-         [=, this](const Done<void>& then) { try_rights(name, deadline, then); },
+         [=, this](const Done<void>& then) {
+           run(requests_.call(ScriptName::kRights, name,
+                              {"doctor", redis::channel_of(requests_.client())}),
+               deadline, [this, then](const Result<Reply>& reply) {
+                 then(reply ? redis::rights_answer(*reply, address_) : reply.error());
+               });
+         },
          [=, this](const port::Task& then) {
            const std::string key = redis::record_key(name);
            read({"DEL", key, key + ":t", key + ":h", key + ":w", key + ":q", key + ":m", key + ":b",
@@ -584,14 +608,6 @@ class RedisStore final : public port::Store {
         name, deadline, std::move(done));
   }
 
-  void try_rights(const std::string& name, base::BootInstant deadline, const Done<void>& done) {
-    run(requests_.call(ScriptName::kRights, name,
-                       {"doctor", redis::channel_of(requests_.client())}),
-        deadline, [this, done](const Result<Reply>& reply) {
-          done(reply ? redis::rights_answer(*reply, address_) : reply.error());
-        });
-  }
-
   // --- On the loop.
 
   void on_message(std::string_view payload) {
@@ -600,10 +616,6 @@ class RedisStore final : public port::Store {
     // A grant that another client's release made counts after a confirmed renewal of one's own.
     if (push && confirmed_ != nullptr) push->kind = port::Push::Kind::kHint;
     if (push) listener_->on_push(*push);
-  }
-
-  void tell_later(std::string line) {
-    loop_->post([this, line = std::move(line)] { listener_->on_alarm(line); });
   }
 
   // The subscriber's connection always exists, so its loss also reaches a client that only waits.
@@ -663,16 +675,9 @@ Result<std::unique_ptr<port::Store>> make_redis_store_for_test(port::StoreUrl ur
   auto address = redis::parse_redis_url(url);
   if (!address) return address.error();
   if (auto known = port::reject_unknown_options(url, "redis"); !known) return known.error();
-  if (recipe->recipe != redis::Recipe::kNone && address->replicas > 0) {
-    return Error(Errc::kInvalidArgument,
-                 "redis URL: with recipe= no replicas confirm anything: leave replicas= out");
-  }
+  if (auto fits = redis::check_recipe(*recipe, *address); !fits) return fits.error();
   std::shared_ptr<redis::SentinelPrimary> sentinels;
   if (!address->sentinels.empty()) {
-    if (recipe->recipe != redis::Recipe::kNone) {
-      return Error(Errc::kInvalidArgument,
-                   "redis URL: recipe= does not follow Sentinels yet: name the primary itself");
-    }
     auto made = redis::SentinelPrimary::make(
         *context.io, *address,
         [listener = context.listener](const std::string& line) { listener->on_alarm(line); });

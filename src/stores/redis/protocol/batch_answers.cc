@@ -32,6 +32,14 @@ Result<port::Store::Grants> acquire_all_answer(const Reply& reply,
   return port::Store::Grants(std::move(held));
 }
 
+Result<port::Store::StateAndValue> acquire_and_read_answer(const Reply& state, const Reply& value,
+                                                           const port::AcquireRequest& request) {
+  const auto acquired = acquire_answer(state.text, request);
+  if (!acquired) return acquired.error();
+  if (value.is_error()) return Error(Errc::kOutcomeUnknown, "acquired, but: " + value.text);
+  return port::Store::StateAndValue{*acquired, value.text};
+}
+
 Result<std::vector<Result<port::EndStatus>>> end_all_answer(
     const Reply& reply, const std::vector<port::AcquisitionRequest>& requests) {
   const bool alone = requests.size() == 1 && reply.kind != Reply::Kind::kArray;

@@ -1,6 +1,7 @@
 #include "src/stores/redis/protocol/keys.h"
 
 #include "holdfast/detail/percent.h"
+#include "src/stores/redis/protocol/reply.h"
 
 namespace holdfast::stores::redis {
 namespace {
@@ -16,6 +17,14 @@ std::string escaped(std::string_view name) { return detail::percent_encode(name,
 std::string record_key(std::string_view name) { return std::string(kHead) + escaped(name) + "}"; }
 
 std::string value_key(std::string_view name) { return record_key(name) + ":v"; }
+
+std::string read_of(std::string_view name) {
+  const std::string key = value_key(name);
+  const std::string_view words[] = {"GET", key};
+  std::string wire;
+  append_command(wire, words);
+  return wire;
+}
 
 std::string channel_of(std::string_view client) { return "hf1:@" + std::string(client); }
 

@@ -17,6 +17,8 @@ namespace holdfast::stores::redis {
 
 std::string record_key(std::string_view name);
 std::string value_key(std::string_view name);
+// The command that reads the value, as it is sent.
+std::string read_of(std::string_view name);
 std::string channel_of(std::string_view client);
 
 // nullopt if this is not the key of a record.

@@ -22,6 +22,19 @@ Result<RecipeOptions> take_recipe_options(port::StoreUrl& url) {
   return options;
 }
 
+Result<void> check_recipe(const RecipeOptions& options, const RedisAddress& address) {
+  if (options.recipe == Recipe::kNone) return {};
+  if (address.replicas > 0) {
+    return Error(Errc::kInvalidArgument,
+                 "redis URL: with recipe= no replicas confirm anything: leave replicas= out");
+  }
+  if (!address.sentinels.empty()) {
+    return Error(Errc::kInvalidArgument,
+                 "redis URL: recipe= does not follow Sentinels yet: name the primary itself");
+  }
+  return {};
+}
+
 Guarantees recipe_guarantees(const RecipeOptions& options) {
   Guarantees result = recipes::guarantees(
       "redis", "all programs that lock the same keys of one server by one form", options.session);

@@ -16,6 +16,7 @@
 #include "holdfast/result.h"
 #include "src/port/store_url.h"
 #include "src/port/url_options.h"
+#include "src/stores/redis/url.h"
 
 namespace holdfast::stores::redis {
 
@@ -37,6 +38,9 @@ struct RecipeOptions {
 
 // Takes the options above from `url`.
 Result<RecipeOptions> take_recipe_options(port::StoreUrl& url);
+
+// Whether the rest of the URL goes with it.
+Result<void> check_recipe(const RecipeOptions& options, const RedisAddress& address);
 
 Guarantees recipe_guarantees(const RecipeOptions& options);
 
