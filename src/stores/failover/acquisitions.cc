@@ -1,6 +1,7 @@
 #include "src/stores/failover/acquisitions.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -66,100 +67,182 @@ bool Acquisitions::current(const Entry& entry) const {
   return use && entry.use.epoch == use->epoch;
 }
 
+// kEnded: the acquisition is over, or its id is another lock's.
+Acquisitions::Added Acquisitions::add(const EntryPtr& entry) {
+  const base::LocalLock lock(mutex_);
+  if (ended_.contains(entry->request.id)) return Added::kEnded;
+  const auto [found, fresh] = entries_.emplace(entry->request.id, entry);
+  if (fresh) return Added::kNew;
+  return found->second->request.name == entry->request.name ? Added::kKnown : Added::kEnded;
+}
+
 void Acquisitions::acquire(port::AcquireRequest request, port::Done<State> done) {
   if (auto error = refuse(request)) return done(*std::move(error));
-  if (ended_.contains(request.id)) return done(state_of(AcquisitionStatus::kGone));
-  EntryPtr entry = find(request.name, request.id);
-  if (entry) {
-    if (entry->phase == Phase::kParked) return done(state_of(AcquisitionStatus::kWaiting));
-    if (current(*entry)) return send(entry, std::move(done));
-    drop(entry);
-    return done(state_of(AcquisitionStatus::kGone));
-  }
-  entry = std::make_shared<Entry>();
+  auto entry = std::make_shared<Entry>();
   entry->request = std::move(request);
-  {
-    const base::LocalLock lock(mutex_);
-    if (!entries_.emplace(entry->request.id, entry).second) {
-      return done(state_of(AcquisitionStatus::kGone));  // It is another lock's.
-    }
-  }
   const auto use = keeper_.use();
-  if (!use) return park(entry, keeper_.why_not(), done);
+  if (use) entry->use = *use;
+  switch (add(entry)) {
+    case Added::kEnded: return done(state_of(AcquisitionStatus::kGone));
+    case Added::kNew:
+      return use ? send(entry, std::move(done)) : done(parked(entry, keeper_.why_not()));
+    case Added::kKnown: break;
+  }
+  entry = find(entry->request.name, entry->request.id);
+  if (!entry) return done(state_of(AcquisitionStatus::kGone));
+  if (entry->phase == Phase::kParked) return done(state_of(AcquisitionStatus::kWaiting));
+  if (current(*entry)) return send(entry, std::move(done));
+  drop(entry);
+  done(state_of(AcquisitionStatus::kGone));
+}
+
+std::optional<Result<Acquisitions::State>> Acquisitions::acquire_here(
+    const port::AcquireRequest& request) {
+  if (closed_) return std::nullopt;
+  if (auto error = refuse(request)) return Result<State>(*std::move(error));
+  const auto use = keeper_.use();
+  if (!use) return std::nullopt;
+  const auto entry = std::make_shared<Entry>();
+  entry->request = request;
   entry->use = *use;
-  send(entry, std::move(done));
+  if (add(entry) != Added::kNew) return std::nullopt;
+  const port::AcquireRequest asked = stored(request, *use);
+  std::optional<Result<State>> answer;
+  Result<std::string> stamp = use->stamp;
+  if (use->forgetful) {
+    const auto both = use->store->acquire_and_read_inline(asked, keeper_.stamp_name());
+    if (both && *both) stamp = (*both)->value;
+    if (both) answer = *both ? Result<State>((*both)->state) : both->error();
+  } else {
+    answer = use->store->acquire_inline(asked);
+  }
+  if (!answer) {
+    const base::LocalLock lock(mutex_);
+    entries_.erase(request.id);
+    return std::nullopt;
+  }
+  if (find(request.name, request.id) != entry) return state_of(AcquisitionStatus::kGone);
+  if (settled(entry, *answer)) return answer;
+  return compared(entry, **answer, stamp);
 }
 
 // Whoever may wait waits for a usable store as it would for the lock.
-void Acquisitions::park(const EntryPtr& entry, const Error& why, const port::Done<State>& done) {
+Result<Acquisitions::State> Acquisitions::parked(const EntryPtr& entry, const Error& why) {
   if (!entry->request.may_wait) {
     drop(entry);
-    return done(why);
+    return why;
   }
   entry->phase = Phase::kParked;
-  done(state_of(AcquisitionStatus::kWaiting));
+  return state_of(AcquisitionStatus::kWaiting);
 }
 
+// One that is alone has the stamp read in the same request; in a rush all share a read.
 void Acquisitions::send(const EntryPtr& entry, port::Done<State> done) {
-  entry->use.store->acquire(
-      stored(entry->request, entry->use),
-      [weak = weak_from_this(), entry, done = std::move(done)](const Result<State>& answer) {
-        const auto self = weak.lock();
-        if (!self || self->closed_) return done(Error(Errc::kClosed, "the client was closed"));
-        self->on_answer(entry, answer, done);
+  const bool alone = asking_++ == 0 && entry->use.forgetful && !entry->checked;
+  auto on_told = [weak = weak_from_this(), entry, done = std::move(done)](
+                     const Result<State>& answer, const std::string* stamp) {
+    const auto self = weak.lock();
+    if (!self || self->closed_) return done(Error(Errc::kClosed, "the client was closed"));
+    --self->asking_;
+    self->on_answer(entry, answer, stamp, done);
+  };
+  port::AcquireRequest asked = stored(entry->request, entry->use);
+  if (!alone) {
+    return entry->use.store->acquire(
+        std::move(asked),
+        [told = std::move(on_told)](const Result<State>& answer) { told(answer, nullptr); });
+  }
+  entry->use.store->acquire_and_read(
+      std::move(asked), keeper_.stamp_name(),
+      [told = std::move(on_told)](const Result<port::Store::StateAndValue>& both) {
+        both ? told(both->state, &both->value) : told(both.error(), nullptr);
       });
 }
 
-void Acquisitions::on_answer(const EntryPtr& entry, const Result<State>& answer,
-                             const port::Done<State>& done) {
-  if (find(entry->request.name, entry->request.id) != entry) {
-    return done(state_of(AcquisitionStatus::kGone));
-  }
+// The answer needs no look at the stamp: it granted nothing, and left nothing.
+bool Acquisitions::settled(const EntryPtr& entry, const Result<State>& answer) {
   if (!answer) {
     const Errc code = answer.error().code();
     if (code != Errc::kOutcomeUnknown && entry->phase == Phase::kAsking) drop(entry);
-    return done(answer);
+    return true;
   }
   switch (answer->status) {
     case AcquisitionStatus::kHeld:
-    case AcquisitionStatus::kWaiting:
-      if (entry->checked || !entry->use.forgetful) return deliver(entry, *answer, done);
-      return check(entry, *answer, done);
+    case AcquisitionStatus::kWaiting: return false;
     case AcquisitionStatus::kBusy:
-    case AcquisitionStatus::kGone: drop(entry); return done(answer);
+    case AcquisitionStatus::kGone: break;
   }
+  drop(entry);
+  return true;
+}
+
+void Acquisitions::on_answer(const EntryPtr& entry, const Result<State>& answer,
+                             const std::string* stamp, const port::Done<State>& done) {
+  if (find(entry->request.name, entry->request.id) != entry) {
+    return done(state_of(AcquisitionStatus::kGone));
+  }
+  if (settled(entry, answer)) return done(answer);
+  if (entry->checked || !entry->use.forgetful) return done(delivered(entry, *answer));
+  if (stamp != nullptr) return done(compared(entry, *answer, *stamp));
+  unchecked_.push_back({entry, *answer, done});
+  if (!reading_) read_stamp();
+}
+
+// One read for all that were answered before it is sent: those of a rush share it.
+void Acquisitions::read_stamp() {
+  if (unchecked_.empty()) return;
+  reading_ = true;
+  port::Store* const store = unchecked_.front().entry->use.store;
+  const auto others = std::stable_partition(
+      unchecked_.begin(), unchecked_.end(),
+      [store](const Check& each) { return each.entry->use.store == store; });
+  std::vector<Check> asked(std::make_move_iterator(unchecked_.begin()),
+                           std::make_move_iterator(others));
+  unchecked_.erase(unchecked_.begin(), others);
+  base::BootInstant deadline{};
+  for (const Check& each : asked) deadline = std::max(deadline, each.entry->request.deadline);
+  store->get_value(keeper_.stamp_name(), deadline,
+                   [weak = weak_from_this(), asked](const Result<std::string>& stamp) {
+                     const auto self = weak.lock();
+                     if (!self || self->closed_) {
+                       const Error closed(Errc::kClosed, "the client was closed");
+                       for (const Check& each : asked) each.done(closed);
+                       return;
+                     }
+                     self->reading_ = false;
+                     self->read_stamp();
+                     for (const Check& each : asked) self->on_stamp(each, stamp);
+                   });
+}
+
+void Acquisitions::on_stamp(const Check& check, const Result<std::string>& stamp) {
+  const EntryPtr& entry = check.entry;
+  if (find(entry->request.name, entry->request.id) != entry) {
+    return check.done(state_of(AcquisitionStatus::kGone));
+  }
+  check.done(compared(entry, check.state, stamp));
 }
 
 // The queue entry counts only in a store that still had its stamp afterwards.
-void Acquisitions::check(const EntryPtr& entry, const State& state, const port::Done<State>& done) {
-  entry->use.store->get_value(
-      keeper_.stamp_name(), entry->request.deadline,
-      [weak = weak_from_this(), entry, state, done](const Result<std::string>& stamp) {
-        const auto self = weak.lock();
-        if (!self || self->closed_) return done(Error(Errc::kClosed, "the client was closed"));
-        if (self->find(entry->request.name, entry->request.id) != entry) {
-          return done(state_of(AcquisitionStatus::kGone));
-        }
-        if (stamp && *stamp == entry->use.stamp) return self->deliver(entry, state, done);
-        self->give_back(entry);
-        if (stamp) self->keeper_.wake();
-        self->park(entry,
-                   stamp ? Error(Errc::kUnavailable, "the active store has lost its memory")
-                         : Error(Errc::kUnavailable, stamp.error().message()),
-                   done);
-      });
+Result<Acquisitions::State> Acquisitions::compared(const EntryPtr& entry, const State& state,
+                                                   const Result<std::string>& stamp) {
+  if (stamp && *stamp == entry->use.stamp) return delivered(entry, state);
+  give_back(entry);
+  if (!stamp) return parked(entry, Error(Errc::kUnavailable, stamp.error().message()));
+  keeper_.wake();
+  return parked(entry, Error(Errc::kUnavailable, "the active store has lost its memory"));
 }
 
-void Acquisitions::deliver(const EntryPtr& entry, State state, const port::Done<State>& done) {
+Result<Acquisitions::State> Acquisitions::delivered(const EntryPtr& entry, const State& state) {
   entry->checked = true;
   entry->phase = Phase::kThere;
-  if (state.status == AcquisitionStatus::kWaiting) return done(state);
+  if (state.status == AcquisitionStatus::kWaiting) return state;
   const auto told = limited(*entry, state);
   if (!told) {
     give_back(entry);
     drop(entry);
   }
-  done(told);
+  return told;
 }
 
 // Held, but no longer than the authority lasts.
@@ -189,9 +272,10 @@ void Acquisitions::end(const port::AcquisitionRequest& request, bool release,
                        port::Done<EndStatus> done) {
   const EntryPtr entry = find(request.name, request.id);
   if (!entry) {
+    const base::LocalLock lock(mutex_);
     ended_.add(request.id);
-    return done(EndStatus::kGone);
   }
+  if (!entry) return done(EndStatus::kGone);
   const bool parked = entry->phase == Phase::kParked;
   if (parked || !current(*entry)) {
     drop(entry);
@@ -210,6 +294,18 @@ void Acquisitions::end(const port::AcquisitionRequest& request, bool release,
   } else {
     entry->use.store->cancel(asked, std::move(on_told));
   }
+}
+
+std::optional<Result<EndStatus>> Acquisitions::release_here(
+    const port::AcquisitionRequest& request) {
+  if (closed_) return std::nullopt;
+  const EntryPtr entry = find(request.name, request.id);
+  if (!entry || entry->phase != Phase::kThere || !current(*entry)) return std::nullopt;
+  port::AcquisitionRequest asked = request;
+  asked.name = stored_name(request.name, entry->use.epoch);
+  const auto ended = entry->use.store->release_inline(asked);
+  if (ended && *ended) drop(entry);
+  return ended;
 }
 
 void Acquisitions::downgrade(const port::AcquisitionRequest& request, port::Done<State> done) {
@@ -321,8 +417,8 @@ void Acquisitions::on_changed() {
 }
 
 void Acquisitions::drop(const EntryPtr& entry) {
-  ended_.add(entry->request.id);
   const base::LocalLock lock(mutex_);
+  ended_.add(entry->request.id);
   entries_.erase(entry->request.id);
 }
 

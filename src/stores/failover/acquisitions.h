@@ -7,10 +7,14 @@
 //   (none)     another epoch, release, loss     -
 //
 // Guarantee: "held" is said only while the authority lease of its epoch lasts, with a lease that
-// ends no later; after the store's stamp was read behind the creation of the queue entry.
-// Thread-safety: the loop only, but renew(). Ownership: the keeper outlives it.
+// ends no later; after the store's stamp was read behind the creation of the queue entry. The
+// authority lease alone would not do: a store can lose its memory at any moment, and then grants
+// again what its last holder still believes in.
+// Thread-safety: the loop only, but renew() and the *_here() calls, which any thread may make.
+// Ownership: the keeper outlives it.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -38,6 +42,11 @@ class Acquisitions : public std::enable_shared_from_this<Acquisitions> {
   Acquisitions(const port::StoreContext& context, Keeper& keeper, port::Duration shortest);
 
   void acquire(port::AcquireRequest request, port::Done<State> done);
+  // On the calling thread, where the active store can answer there; nullopt: nothing was done.
+  std::optional<Result<State>> acquire_here(const port::AcquireRequest& request)
+      HOLDFAST_EXCLUDES(mutex_);
+  std::optional<Result<port::EndStatus>> release_here(const port::AcquisitionRequest& request)
+      HOLDFAST_EXCLUDES(mutex_);
   void end(const port::AcquisitionRequest& request, bool release, port::Done<port::EndStatus> done);
   void downgrade(const port::AcquisitionRequest& request, port::Done<State> done);
   void resize(const port::AcquisitionRequest& request, std::uint32_t capacity,
@@ -57,19 +66,33 @@ class Acquisitions : public std::enable_shared_from_this<Acquisitions> {
   struct Entry {
     port::AcquireRequest request;
     Keeper::Use use{};
-    Phase phase = Phase::kAsking;
-    bool checked = false;
+    std::atomic<Phase> phase = Phase::kAsking;
+    std::atomic<bool> checked = false;
   };
   using EntryPtr = std::shared_ptr<Entry>;
+  // The store has answered, and its stamp is to be read.
+  struct Check {
+    EntryPtr entry;
+    State state;
+    port::Done<State> done;
+  };
+  enum class Added : std::uint8_t { kNew, kKnown, kEnded };
 
   std::optional<Error> refuse(const port::AcquireRequest& request) const;
   EntryPtr find(const std::string& name, port::AcquisitionId id) const HOLDFAST_EXCLUDES(mutex_);
+  Added add(const EntryPtr& entry) HOLDFAST_EXCLUDES(mutex_);
   bool current(const Entry& entry) const;
-  void park(const EntryPtr& entry, const Error& why, const port::Done<State>& done);
+  Result<State> parked(const EntryPtr& entry, const Error& why);
   void send(const EntryPtr& entry, port::Done<State> done);
-  void on_answer(const EntryPtr& entry, const Result<State>& answer, const port::Done<State>& done);
-  void check(const EntryPtr& entry, const State& state, const port::Done<State>& done);
-  void deliver(const EntryPtr& entry, State state, const port::Done<State>& done);
+  // `stamp`: as it was read in the same request; null: it was not.
+  void on_answer(const EntryPtr& entry, const Result<State>& answer, const std::string* stamp,
+                 const port::Done<State>& done);
+  bool settled(const EntryPtr& entry, const Result<State>& answer);
+  void read_stamp();
+  void on_stamp(const Check& check, const Result<std::string>& stamp);
+  Result<State> compared(const EntryPtr& entry, const State& state,
+                         const Result<std::string>& stamp);
+  Result<State> delivered(const EntryPtr& entry, const State& state);
   void give_back(const EntryPtr& entry);
   Result<State> limited(const Entry& entry, State state) const;
   Result<State> renewed(const port::RenewItem& item, const EntryPtr& entry,
@@ -80,10 +103,13 @@ class Acquisitions : public std::enable_shared_from_this<Acquisitions> {
   port::Listener* const listener_;
   Keeper& keeper_;
   const port::Duration shortest_;
-  rows::EndedIds ended_{8192};
-  bool closed_ = false;
+  std::atomic<bool> closed_ = false;
+  std::vector<Check> unchecked_;  // The next read of the stamp is for them.
+  bool reading_ = false;
+  int asking_ = 0;  // Requests under way at the store.
 
   mutable base::LocalMutex mutex_;
+  rows::EndedIds ended_ HOLDFAST_GUARDED_BY(mutex_){8192};
   std::map<port::AcquisitionId, EntryPtr> entries_ HOLDFAST_GUARDED_BY(mutex_);
 };
 

@@ -91,6 +91,14 @@ class FailoverStore final : public port::Store {
       all.acquire(std::move(request), std::move(answer));
     });
   }
+  std::optional<Result<AcquisitionState>> acquire_inline(
+      const port::AcquireRequest& request) override {
+    return acquisitions_->acquire_here(request);
+  }
+  std::optional<Result<EndStatus>> release_inline(
+      const port::AcquisitionRequest& request) override {
+    return acquisitions_->release_here(request);
+  }
   void renew(std::vector<port::RenewItem> items, BootInstant deadline,
              Done<Acquisitions::States> done) override {
     if (gone_) return loop_->post([done = std::move(done)] { done(closed_error()); });

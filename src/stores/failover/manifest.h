@@ -11,7 +11,7 @@ inline constexpr std::string_view kUrlStarts[] = {"failover:"};
 inline constexpr StoreExample kExamples[] = {
     {"failover:?chain=redis%3A%2F%2Flocks.example&chain=postgres%3A%2F%2Fdb.example%2Fapp",
      "a Redis, and a database when it is away"}};
-inline constexpr std::string_view kOpenOptions[] = {"authority", "patience", "settled"};
+inline constexpr std::string_view kOpenOptions[] = {"authority", "patience", "settled", "name"};
 inline constexpr std::string_view kLeavesOut[] = {
     "values", "multi", "watch-every-change", "survives-restart", "survives-failover"};
 

@@ -64,6 +64,24 @@ struct Anchor {
   std::map<std::uint32_t, std::map<int, int>> reports;
 };
 
+// How often the troubles that the page names were really there.
+struct Troubles {
+  int asymmetric = 0;      // A grant in a store that another client did not reach.
+  int died_in_drain = 0;   // A switcher, between its mark and the new record.
+  int paused_in_drain = 0;
+  int at_once = 0;         // A mark while another client was in the middle of a switch.
+  int came_back = 0;       // A store that had been left served again.
+
+  Troubles& operator+=(const Troubles& more) {
+    asymmetric += more.asymmetric;
+    died_in_drain += more.died_in_drain;
+    paused_in_drain += more.paused_in_drain;
+    at_once += more.at_once;
+    came_back += more.came_back;
+    return *this;
+  }
+};
+
 class World {
  public:
   World(std::uint64_t seed, SwitchFsm::Mutation mutation) : dice_(seed), mutation_(mutation) {
@@ -82,6 +100,7 @@ class World {
   }
   int grants() const { return grants_; }
   int switches() const { return switches_; }
+  const Troubles& troubles() const { return troubles_; }
 
  private:
   struct Client {
@@ -129,17 +148,30 @@ class World {
     if (dice_.percent(1)) {  // For everybody.
       const auto store = static_cast<std::size_t>(dice_.below(kStores));
       const bool up = dice_.percent(60);
+      const bool left = anchor_.record && anchor_.record->active != store;
+      if (up && left && !reachable_[0][store]) ++troubles_.came_back;
       for (auto& row : reachable_) row[store] = up;
     }
     if (dice_.percent(1) && dice_.percent(40)) {
       stores_[static_cast<std::size_t>(dice_.below(kStores))] = WeakStore();
     }
     auto& client = clients_[static_cast<std::size_t>(dice_.below(kClients))];
-    if (dice_.percent(1)) client.stands_until = now_ + dice_.below(1200);
-    if (dice_.percent(1) && dice_.percent(40)) client = fresh();  // It dies.
+    if (dice_.percent(1)) {
+      client.stands_until = now_ + dice_.below(1200);
+      troubles_.paused_in_drain += drains(client) ? 1 : 0;
+    }
+    if (dice_.percent(1) && dice_.percent(40)) {
+      troubles_.died_in_drain += drains(client) ? 1 : 0;
+      client = fresh();  // It dies.
+    }
     if (dice_.percent(1) && dice_.percent(30)) {
       client.fsm.order(static_cast<std::uint32_t>(dice_.below(kStores)));
     }
+  }
+
+  static bool drains(const Client& client) {
+    const Phase phase = client.fsm.phase();
+    return phase == Phase::kDrain || phase == Phase::kWait || phase == Phase::kStamp;
   }
 
   void act(int index) {
@@ -218,6 +250,10 @@ class World {
       case Phase::kActivate:
         if (!claimed) return {};
         switches_ += question.phase == Phase::kActivate ? 1 : 0;
+        for (int other = 0; other < kClients; ++other) {
+          const Client& each = clients_[static_cast<std::size_t>(other)];
+          if (other != index && drains(each)) ++troubles_.at_once;
+        }
         anchor_.record = question.record;
         answer.yes = true;
         return answer;
@@ -331,6 +367,9 @@ class World {
     client.lock = Client::Lock::kHeld;
     ++grants_;
     for (int other = 0; other < kClients; ++other) {
+      if (!way(other, client.lock_store)) ++troubles_.asymmetric;
+    }
+    for (int other = 0; other < kClients; ++other) {
       const Client& each = clients_[static_cast<std::size_t>(other)];
       if (other == index || each.lock != Client::Lock::kHeld) continue;
       if (now_ < each.believes_until) wrong_ = "two believe that they hold the lock";
@@ -349,6 +388,7 @@ class World {
   std::pair<std::uint32_t, std::uint64_t> last_token_{};
   int grants_ = 0;
   int switches_ = 0;
+  Troubles troubles_;
   std::string wrong_;
 };
 
@@ -360,15 +400,25 @@ TEST(SwitchSimTest, NeverTwoHoldersAndTokensGrow) {
   if (const char* seed = std::getenv("HOLDFAST_SIM_SEED")) first = last = std::stoull(seed);
   int grants = 0;
   int switches = 0;
+  Troubles seen;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     World world(seed, {});
     ASSERT_EQ(world.run(kSteps), "") << "replay: HOLDFAST_SIM_SEED=" << seed;
     grants += world.grants();
     switches += world.switches();
+    seen += world.troubles();
   }
-  std::printf("%d grants, %d switches\n", grants, switches);
+  std::printf("%d grants, %d switches; asymmetric %d, died in drain %d, paused in drain %d, "
+              "at once %d, came back %d\n",
+              grants, switches, seen.asymmetric, seen.died_in_drain, seen.paused_in_drain,
+              seen.at_once, seen.came_back);
   EXPECT_GT(grants, 10 * static_cast<int>(last - first + 1));
   EXPECT_GT(switches, 2 * static_cast<int>(last - first + 1));
+  if (first == last) return;
+  for (const int each : {seen.asymmetric, seen.died_in_drain, seen.paused_in_drain, seen.at_once,
+                         seen.came_back}) {
+    EXPECT_GT(each, 100) << "a trouble that was hardly played";
+  }
 }
 
 // The simulation is worth something only if it notices each of these.

@@ -18,6 +18,10 @@ Error bad(std::string what) { return {Errc::kInvalidArgument, "failover URL: " +
 constexpr std::string_view kRefused[] = {"failover", "hybrid", "redlock", "redlocks", "memcached"};
 
 Result<void> check_link(const port::StoreUrl& url) {
+  if (url.scheme.ends_with("+cluster")) {
+    return bad("a chain cannot have a " + url.scheme +
+               " store: its stamp is on one node, and another one may lose its memory");
+  }
   if (std::find(std::begin(kRefused), std::end(kRefused), url.scheme) != std::end(kRefused)) {
     return bad("a chain cannot have a " + url.scheme + " store: its tokens would not fit");
   }
@@ -54,7 +58,9 @@ Result<ChainAddress> parse_chain_url(port::StoreUrl url) {
   const auto options = port::UrlOptions::take(url, "failover", kUrlOptions);
   if (!options) return options.error();
   if (auto known = port::reject_unknown_options(url, "failover"); !known) return known.error();
-  address.identity = base::to_hex(base::fnv1a(places), 0).substr(0, 16);  // A name, no secret.
+  const std::string name = options->text("name");
+  if (!name.empty()) places = std::to_string(address.chain.size()) + " stores of " + name;
+  address.identity = base::to_hex(base::fnv1a(places), 0).substr(0, 16);  // It is no secret.
   address.authority = options->time("authority");
   address.patience = options->time("patience");
   address.settled = options->time("settled");

@@ -20,11 +20,14 @@ inline constexpr port::UrlOption kUrlOptions[] = {
                       std::chrono::milliseconds(1000), std::chrono::minutes(10)),
     port::time_option("patience", "10s", "how long a store is away before it is left"),
     port::time_option("settled", "60s", "the least time between two switches"),
+    port::text_option("name",
+                      "the chain's name, instead of its list of stores: for clients that reach the "
+                      "same stores at other addresses"),
 };
 
 struct ChainAddress {
   std::vector<port::StoreUrl> chain;
-  std::string identity;  // A hash of the list, without credentials and options.
+  std::string identity;  // A hash of the name, or of the list without credentials and options.
   std::chrono::milliseconds authority{};
   std::chrono::milliseconds patience{};
   std::chrono::milliseconds settled{};

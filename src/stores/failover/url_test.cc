@@ -21,6 +21,17 @@ TEST(FailoverUrlTest, TheIdentityIsOfThePlacesInTheirOrder) {
   EXPECT_NE(one->identity, other->identity);
 }
 
+TEST(FailoverUrlTest, ANameStandsInPlaceOfTheList) {
+  const auto one = parse("failover:?chain=redis://r:1&chain=etcd://e:2&name=locks");
+  const auto tunnel = parse("failover:?chain=redis://127.0.0.1:9&chain=etcd://e:2&name=locks");
+  const auto longer = parse("failover:?chain=redis://r&chain=etcd://e&chain=etcd://f&name=locks");
+  const auto other = parse("failover:?chain=redis://r:1&chain=etcd://e:2&name=others");
+  ASSERT_TRUE(one && tunnel && longer && other);
+  EXPECT_EQ(one->identity, tunnel->identity);
+  EXPECT_NE(one->identity, longer->identity);
+  EXPECT_NE(one->identity, other->identity);
+}
+
 TEST(FailoverUrlTest, SaysWhatIsWrong) {
   const std::pair<const char*, const char*> cases[] = {
       {"failover:?chain=redis://r", "two to four times"},
@@ -28,6 +39,7 @@ TEST(FailoverUrlTest, SaysWhatIsWrong) {
       {"failover:?chain=redis://r&chain=memcached://m", "memcached store"},
       {"failover:?chain=redlock://a,b,c&chain=etcd://m", "redlock store"},
       {"failover:?chain=hybrid:&chain=etcd://m", "hybrid store"},
+      {"failover:?chain=redis+cluster://r&chain=etcd://m", "redis+cluster store"},
       {"failover:?chain=redis://r&chain=etcd://e%3Frecipe%3Detcd", "recipe="},
       {"failover:?chain=redis://r%3Fns%3Dx&chain=etcd://e", "outer URL"},
       {"failover://host?chain=redis://r&chain=etcd://e", "without a host"},
