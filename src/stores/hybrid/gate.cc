@@ -20,6 +20,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kRetry{200};
 constexpr milliseconds kRequest{5000};
 constexpr milliseconds kForgetEnding{120'000};
+constexpr milliseconds kCalm{10'000};
 constexpr std::size_t kIdleLocks = 4096;
 
 AcquisitionState state_of(AcquisitionStatus status) { return {.status = status}; }
@@ -128,6 +129,10 @@ void Gate::enter_filter(const EntryPtr& entry) {
                                    if (self && !self->closed_) self->on_filter(entry, news);
                                  });
   if (!entry->ticket) return on_filter(entry, Filter::News::kNone);
+  // Whoever is probably alone asks both at once. It keeps its place at the filter all the same.
+  Lock& lock = lock_of(entry->request.name);
+  if (std::exchange(lock.calm_until, {}) <= BootClock::now() || lock.trying) return;
+  entry->request.may_wait ? ask_arbiter(entry) : try_arbiter(entry);
 }
 
 // The filter's "busy" is never final.
@@ -140,6 +145,7 @@ void Gate::limit_wait(const EntryPtr& entry) {
 }
 
 void Gate::on_filter(const EntryPtr& entry, Filter::News news) {
+  entry->met = entry->met || news == Filter::News::kWaiting || news == Filter::News::kBusy;
   if (entry->phase != Phase::kFilter) return;
   if (news == Filter::News::kWaiting) {
     if (!std::exchange(entry->limited, true)) limit_wait(entry);
@@ -221,7 +227,7 @@ void Gate::on_arbiter(const EntryPtr& entry, const Result<State>& told) {
       return listener_->on_push({port::Push::Kind::kGranted, entry->request.id, state});
     case AcquisitionStatus::kWaiting:
       entry->phase = Phase::kThere;
-      entry->told = true;
+      entry->told = entry->met = true;
       set_local(entry->request.id, false);
       return answer(entry, state);
     case AcquisitionStatus::kBusy:
@@ -341,7 +347,12 @@ void Gate::end(const port::AcquisitionRequest& request, bool release, port::Done
   const bool first = entry->phase != Phase::kEnding;
   entry->phase = Phase::kEnding;
   if (first) {
-    if (entry->held) forget(request.name);
+    if (entry->held) {
+      forget(request.name);
+      Lock& lock = lock_of(request.name);
+      const bool alone = !entry->met && !request.others_wait && !lock.next && !lock.trying;
+      if (alone) lock.calm_until = BootClock::now() + kCalm;
+    }
     end_try(lock_of(request.name), entry, Error(Errc::kUnavailable, "the try was cancelled"));
     answer(entry, state_of(AcquisitionStatus::kGone));
     leave_queue(entry);

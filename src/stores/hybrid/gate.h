@@ -80,6 +80,7 @@ class Gate : public std::enable_shared_from_this<Gate>, public port::Listener {
     bool held = false;
     bool limited = false;      // Its wait at the filter will end.
     bool told = false;         // It has been told that it waits.
+    bool met = false;          // It has heard of somebody else, at the filter or the arbiter.
     bool maybe_there = false;  // An unanswered request may have reached the arbiter.
     std::uint64_t seq = 0;     // The newest heartbeat that was answered here.
     std::uint64_t base_seq = 0;  // The session's number of the arbiter's request 0.
@@ -97,6 +98,8 @@ class Gate : public std::enable_shared_from_this<Gate>, public port::Listener {
     EntryPtr trying{};  // A try at the arbiter, and those that will hear the same.
     std::vector<EntryPtr> tries{};
     BootInstant busy_until{};  // The arbiter's "busy" is fresh until then.
+    // This client released it last, and has heard of nobody else who wants it.
+    BootInstant calm_until{};
   };
 
   // --- port::Listener: the arbiter's.
