@@ -13,9 +13,11 @@
 #include "holdfast/client.h"
 #include "holdfast/mutex.h"
 #include "holdfast/stores.h"
-#include "tests/support/eventually.h"
+#include "tests/faults/crowd.h"
 #include "tests/support/child_process.h"
 #include "tests/support/etcd_server.h"
+#include "tests/support/eventually.h"
+#include "tests/support/fault_proxy.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/url_text.h"
 
@@ -36,11 +38,21 @@ class Servers {
   Servers() : redis({.users = {"alice on >secret ~* &* +@all"}}) {}
 
   std::string url(const std::string& login = {}) const {
-    const std::string first = "redis://" + login + "127.0.0.1:" + std::to_string(redis.port());
-    return "failover:?chain=" + support::percent_encoded(first) + "&chain=" +
-           support::percent_encoded(last_store().url("/" + place_ + "?session=2s")) +
-           "&authority=2s&patience=1s&settled=1s";
+    return url_of("redis://" + login + "127.0.0.1:" + std::to_string(redis.port()), last());
   }
+  static std::string url_of(const std::string& first, const std::string& last) {
+    return "failover:?chain=" + support::percent_encoded(first) + "&chain=" +
+           support::percent_encoded(last) + "&authority=2s&patience=1s&settled=1s";
+  }
+  std::string last() const { return last_store().url("/" + place_ + "?session=2s"); }
+  std::string last_through(std::uint16_t port) const {
+    return "etcd://127.0.0.1:" + std::to_string(port) + "/" + place_ + "?session=2s";
+  }
+  // For clients that reach the stores at other addresses.
+  std::string named(const std::string& first, const std::string& last) const {
+    return url_of(first, last) + "&name=" + place_;
+  }
+  ChainStatus named_status() const { return chain_status(named(redis.url(), last())).value(); }
   ChainStatus status() const { return chain_status(url()).value(); }
   // Waits for a state of the record; fails after a while.
   ChainStatus await(const std::function<bool(const ChainStatus&)>& wanted) const {
@@ -62,79 +74,7 @@ class Servers {
   const std::string place_ = "chain" + std::to_string(++last_);
 };
 
-Client connect(const std::string& url) {
-  ClientOptions options;
-  options.default_ttl = 2s;
-  auto client = Client::connect(url, options);
-  if (!client) throw std::runtime_error(client.error().message());
-  return *std::move(client);
-}
-
-// Takes one lock again and again, and checks that nobody else is inside and that tokens grow.
-class Crowd {
- public:
-  Crowd(const std::string& url, int clients) {
-    for (int i = 0; i < clients; ++i) clients_.push_back(connect(url));
-    for (Client& client : clients_) {
-      threads_.emplace_back([this, &client] {
-        while (!stop_) work(client);
-      });
-    }
-  }
-  ~Crowd() {
-    stop_ = true;
-    for (auto& thread : threads_) thread.join();
-  }
-  Crowd(const Crowd&) = delete;
-  Crowd& operator=(const Crowd&) = delete;
-
-  // Returns when so many more were granted.
-  void await_grants(int more) {
-    const int wanted = grants_ + more;
-    const auto until = Clock::now() + 40s;
-    while (grants_ < wanted && Clock::now() < until) std::this_thread::sleep_for(5ms);
-    EXPECT_GE(grants_.load(), wanted) << "no more grants";
-  }
-  Token last() const {
-    const std::lock_guard lock(mutex_);
-    return last_;
-  }
-
- private:
-  void work(Client& client) {
-    AcquireOptions options;
-    options.wait = 2s;
-    const auto lease = client.mutex("orders").acquire(options);
-    if (!lease) {
-      // Contention and an outage have names of their own.
-      const Errc code = lease.error().code();
-      EXPECT_TRUE(code == Errc::kTimedOut || code == Errc::kUnavailable ||
-                  code == Errc::kOutcomeUnknown)
-          << lease.error().message();
-      std::this_thread::sleep_for(10ms);
-      return;
-    }
-    {
-      const std::lock_guard lock(mutex_);
-      EXPECT_GT(lease->token(), last_);
-      last_ = lease->token();
-    }
-    // Whoever is inside believes for as long as held() says so, and no longer.
-    EXPECT_TRUE(inside_.exchange(&*lease) == nullptr) << "two are inside";
-    const auto until = Clock::now() + 3ms;
-    while (lease->held() && Clock::now() < until) std::this_thread::sleep_for(1ms);
-    inside_ = nullptr;
-    ++grants_;
-  }
-
-  std::vector<Client> clients_;
-  std::vector<std::thread> threads_;
-  std::atomic<bool> stop_{false};
-  std::atomic<const Lease*> inside_{nullptr};
-  std::atomic<int> grants_{0};
-  mutable std::mutex mutex_;
-  Token last_{};
-};
+Client connect(const std::string& url) { return connect_with_ttl(url, 2s); }
 
 #define HOLDFAST_NEEDS_BOTH() \
   HOLDFAST_NEEDS_ETCD();      \
@@ -143,7 +83,7 @@ class Crowd {
 TEST(FailoverFaultsTest, ADeadStoreIsLeftAndNotReturnedToUntilAnOperatorSaysSo) {
   HOLDFAST_NEEDS_BOTH();
   Servers servers;
-  Crowd crowd(servers.url(), 3);
+  Crowd crowd(servers.url(), 3, {});
   crowd.await_grants(20);
   const Token before = crowd.last();
   servers.redis.kill9();
@@ -166,7 +106,7 @@ TEST(FailoverFaultsTest, ADeadStoreIsLeftAndNotReturnedToUntilAnOperatorSaysSo) 
 TEST(FailoverFaultsTest, AStoreThatForgotEverythingIsDrainedBeforeItIsUsedAgain) {
   HOLDFAST_NEEDS_BOTH();
   Servers servers;
-  Crowd crowd(servers.url(), 3);
+  Crowd crowd(servers.url(), 3, {});
   crowd.await_grants(20);
   const std::uint32_t before = servers.status().epoch;
   servers.redis.restart(Memory::kLost);
@@ -175,11 +115,35 @@ TEST(FailoverFaultsTest, AStoreThatForgotEverythingIsDrainedBeforeItIsUsedAgain)
   EXPECT_GT(crowd.last().epoch, before);
 }
 
+// The same without a restart, so no connection ends: each grant is checked all the same.
+TEST(FailoverFaultsTest, AStoreThatIsFlushedGrantsNothingInItsOldEpoch) {
+  HOLDFAST_NEEDS_BOTH();
+  Servers servers;
+  Client alice = connect(servers.url());
+  Crowd crowd(servers.url(), 3, {});
+  crowd.await_grants(20);
+  for (int i = 0; i < 2; ++i) {
+    const auto held = alice.mutex("hers").acquire({.wait = 20s});
+    ASSERT_TRUE(held) << held.error().message();
+    const std::uint32_t before = servers.status().epoch;
+    servers.redis.flushall();
+    // Her lock is free in the Redis, and she believes: nobody else may be told that he holds it.
+    const Client bob = connect(servers.url());
+    while (held->held()) {
+      const auto tried = bob.mutex("hers").try_acquire();
+      ASSERT_FALSE(tried && *tried && held->held()) << "two hold it";
+      std::this_thread::sleep_for(5ms);
+    }
+    servers.await([&](const ChainStatus& now) { return now.epoch > before && !now.draining; });
+    crowd.await_grants(20);
+  }
+}
+
 // An asymmetric partition: one client is cut off from the Redis, and reaches the last store.
 TEST(FailoverFaultsTest, OneClientsOutageSwitchesNothing) {
   HOLDFAST_NEEDS_BOTH();
   Servers servers;
-  Crowd crowd(servers.url(), 2);
+  Crowd crowd(servers.url(), 2, {});
   crowd.await_grants(10);
   const std::uint32_t before = servers.status().epoch;
   Client alice = connect(servers.url("alice:secret@"));
@@ -195,11 +159,50 @@ TEST(FailoverFaultsTest, OneClientsOutageSwitchesNothing) {
   EXPECT_EQ(servers.status().place, 1U);
 }
 
+// The same by the network: her requests arrive at the Redis, and the answers do not come back.
+TEST(FailoverFaultsTest, OneClientsLostAnswersSwitchNothing) {
+  HOLDFAST_NEEDS_BOTH();
+  Servers servers;
+  support::FaultProxy way({.server_port = servers.redis.port()});
+  Crowd crowd(servers.named(servers.redis.url(), servers.last()), 2, {});
+  Client alice = connect(servers.named(servers.redis.url({.port = way.port()}), servers.last()));
+  crowd.await_grants(10);
+  const std::uint32_t before = servers.named_status().epoch;
+  const auto lease = alice.mutex("hers").acquire({.wait = 20s});
+  ASSERT_TRUE(lease) << lease.error().message();
+  way.add({.kind = support::Fault::Kind::kBlackhole, .direction = support::Direction::kToClient});
+  EXPECT_TRUE(support::eventually([&] { return !lease->held(); })) << "no renewal is answered";
+  EXPECT_FALSE(alice.mutex("hers").acquire({.wait = 3s}));
+  crowd.await_grants(20);
+  EXPECT_EQ(servers.named_status().epoch, before);
+  way.remove_all();
+  EXPECT_TRUE(alice.mutex("hers").acquire({.wait = 20s}));
+}
+
+// She reaches the Redis, and not the last store: her authority ends, and the others go on.
+TEST(FailoverFaultsTest, OneClientWithoutTheLastStoreHoldsNothingForLong) {
+  HOLDFAST_NEEDS_BOTH();
+  Servers servers;
+  support::FaultProxy way({.server_port = last_store().port()});
+  Crowd crowd(servers.named(servers.redis.url(), servers.last()), 2, {});
+  crowd.await_grants(10);
+  const std::uint32_t before = servers.named_status().epoch;
+  Client alice = connect(servers.named(servers.redis.url(), servers.last_through(way.port())));
+  const auto lease = alice.mutex("hers").acquire({.wait = 20s});
+  ASSERT_TRUE(lease) << lease.error().message();
+  way.add({.kind = support::Fault::Kind::kBlackhole, .direction = support::Direction::kToServer});
+  way.add({.kind = support::Fault::Kind::kBlackhole, .direction = support::Direction::kToClient});
+  EXPECT_TRUE(support::eventually([&] { return !lease->held(); })) << "her authority has ended";
+  EXPECT_FALSE(alice.mutex("hers").acquire({.wait = 1s}));
+  crowd.await_grants(20);
+  EXPECT_EQ(servers.named_status().epoch, before);
+}
+
 TEST(FailoverFaultsTest, ASwitcherThatIsKilledInMidDrainIsReplaced) {
   HOLDFAST_NEEDS_BOTH();
   Servers servers;
   {
-    Crowd crowd(servers.url(), 2);
+    Crowd crowd(servers.url(), 2, {});
     crowd.await_grants(10);
   }
   support::ChildProcess switcher(
@@ -207,16 +210,36 @@ TEST(FailoverFaultsTest, ASwitcherThatIsKilledInMidDrainIsReplaced) {
   const auto marked = servers.await([](const ChainStatus& now) { return now.draining; });
   switcher.kill9();
   EXPECT_TRUE(servers.status().draining);
-  Crowd crowd(servers.url(), 2);
+  Crowd crowd(servers.url(), 2, {});
   const auto after = servers.await([](const ChainStatus& now) { return !now.draining; });
   EXPECT_GT(after.epoch, marked.epoch) << "an epoch of its own, after a drain of its own";
   crowd.await_grants(10);
 }
 
+// It stands still for longer than its leases, and goes on: what it would write is refused.
+TEST(FailoverFaultsTest, ASwitcherThatStandsStillInMidDrainChangesNothingLater) {
+  HOLDFAST_NEEDS_BOTH();
+  Servers servers;
+  Crowd crowd(servers.url(), 2, {});
+  crowd.await_grants(10);
+  support::ChildProcess switcher(
+      {.arguments = {HOLDFAST_PROGRAM, "failover", "switch", "--store", servers.url()}});
+  const auto marked = servers.await([](const ChainStatus& now) { return now.draining; });
+  switcher.pause();
+  const auto after = servers.await(
+      [&](const ChainStatus& now) { return !now.draining && now.epoch >= marked.epoch; });
+  crowd.await_grants(10);
+  switcher.resume();
+  EXPECT_TRUE(switcher.wait());
+  crowd.await_grants(20);
+  EXPECT_GE(servers.status().epoch, after.epoch);
+  EXPECT_FALSE(servers.status().draining);
+}
+
 TEST(FailoverFaultsTest, TwoSwitchersAtOnceLeaveOneChain) {
   HOLDFAST_NEEDS_BOTH();
   Servers servers;
-  Crowd crowd(servers.url(), 2);
+  Crowd crowd(servers.url(), 2, {});
   crowd.await_grants(10);
   Result<ChainStatus> one = ChainStatus();
   Result<ChainStatus> two = ChainStatus();

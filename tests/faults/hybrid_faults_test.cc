@@ -11,7 +11,9 @@
 
 #include "holdfast/client.h"
 #include "holdfast/mutex.h"
+#include "tests/faults/crowd.h"
 #include "tests/support/etcd_server.h"
+#include "tests/support/fault_proxy.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/url_text.h"
 
@@ -19,7 +21,6 @@ namespace holdfast::testing {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 #define HOLDFAST_NEEDS_BOTH() \
   HOLDFAST_NEEDS_ETCD();      \
@@ -29,8 +30,15 @@ class Servers {
  public:
   std::string arbiter_url() const { return etcd.url("/hybrid?session=6s"); }
   std::string url(const std::string& options = {}) const {
-    return "hybrid:?filter=" + support::percent_encoded(redis.url()) +
-           "&arbiter=" + support::percent_encoded(arbiter_url()) + options;
+    return url(options, redis.url(), arbiter_url());
+  }
+  std::string url(const std::string& options, const std::string& filter) const {
+    return url(options, filter, arbiter_url());
+  }
+  static std::string url(const std::string& options, const std::string& filter,
+                         const std::string& arbiter) {
+    return "hybrid:?filter=" + support::percent_encoded(filter) +
+           "&arbiter=" + support::percent_encoded(arbiter) + options;
   }
   // The clients' requests; keepalives and the test's own questions are not among them.
   double requests() const {
@@ -42,98 +50,92 @@ class Servers {
   support::EtcdCluster etcd;
 };
 
-Client connect(const std::string& url) {
-  ClientOptions options;
-  options.default_ttl = 6s;
-  auto client = Client::connect(url, options);
-  if (!client) throw std::runtime_error(client.error().message());
-  return *std::move(client);
-}
+Client connect(const std::string& url) { return connect_with_ttl(url, 6s); }
 
-// Counts under the lock while `nemesis` runs, and checks that nobody else is inside.
-class Crowd {
- public:
-  Crowd(const std::string& url, int clients) {
-    for (int i = 0; i < clients; ++i) clients_.push_back(connect(url));
-  }
-
-  void run(const std::function<void()>& nemesis) {
-    std::vector<std::thread> threads;
-    for (Client& client : clients_) {
-      threads.emplace_back([this, &client] {
-        while (!stop_) work(client);
-      });
-    }
-    nemesis();
-    stop_ = true;
-    for (auto& thread : threads) thread.join();
-  }
-  int grants() const { return grants_; }
-
- private:
-  void work(Client& client) {
-    AcquireOptions options;
-    options.wait = 20s;
-    auto lease = client.mutex("orders").acquire(options);
-    ASSERT_TRUE(lease) << lease.error().message();
-    EXPECT_EQ(inside_.fetch_add(1), 0) << "two are inside";
-    const std::uint64_t token = lease->token().counter;
-    EXPECT_GT(token, last_.exchange(token));
-    std::this_thread::sleep_for(1ms);
-    EXPECT_FALSE(lease->lost().stop_requested());
-    inside_.fetch_sub(1);
-    EXPECT_TRUE(lease->release());
-    ++grants_;
-  }
-
-  std::vector<Client> clients_;
-  std::atomic<bool> stop_{false};
-  std::atomic<int> inside_{0};
-  std::atomic<int> grants_{0};
-  std::atomic<std::uint64_t> last_{0};
-};
+constexpr Crowd::Terms kTerms{.ttl = 6s, .wait = 20s, .may_fail = false};
+constexpr std::size_t kCrowd = 6;
 
 TEST(HybridFaultsTest, AFilterThatIsFlushedAllTheTimeChangesNoGrant) {
   HOLDFAST_NEEDS_BOTH();
   Servers servers;
-  Crowd crowd(servers.url(), 6);
-  crowd.run([&] {
-    for (int i = 0; i < 30; ++i) {
-      static_cast<void>(servers.redis.command({"FLUSHALL"}));
-      std::this_thread::sleep_for(50ms);
-    }
-  });
-  EXPECT_GT(crowd.grants(), 30);
+  Crowd crowd(servers.url(), kCrowd, kTerms);
+  for (int i = 0; i < 30; ++i) {
+    static_cast<void>(servers.redis.command({"FLUSHALL"}));
+    std::this_thread::sleep_for(50ms);
+  }
+  crowd.await_grants(10);
 }
 
 TEST(HybridFaultsTest, AFilterThatDiesAndComesBackEmptyChangesNoGrant) {
   HOLDFAST_NEEDS_BOTH();
   Servers servers;
-  Crowd crowd(servers.url(), 6);
-  crowd.run([&] {
-    for (int i = 0; i < 3; ++i) {
-      servers.redis.kill9();
-      std::this_thread::sleep_for(400ms);
-      servers.redis.start();
-      std::this_thread::sleep_for(400ms);
-    }
-  });
-  EXPECT_GT(crowd.grants(), 20);
+  Crowd crowd(servers.url(), kCrowd, kTerms);
+  for (int i = 0; i < 3; ++i) {
+    servers.redis.kill9();
+    std::this_thread::sleep_for(400ms);
+    crowd.await_grants(3);
+    servers.redis.start();
+    std::this_thread::sleep_for(400ms);
+  }
+  crowd.await_grants(10);
 }
 
 TEST(HybridFaultsTest, AFilterThatStandsStillChangesNoGrant) {
   HOLDFAST_NEEDS_BOTH();
   Servers servers;
-  Crowd crowd(servers.url(), 6);
-  crowd.run([&] {
-    for (int i = 0; i < 3; ++i) {
-      servers.redis.pause();
-      std::this_thread::sleep_for(700ms);
-      servers.redis.resume();
-      std::this_thread::sleep_for(300ms);
-    }
-  });
-  EXPECT_GT(crowd.grants(), 20);
+  Crowd crowd(servers.url(), kCrowd, kTerms);
+  for (int i = 0; i < 3; ++i) {
+    servers.redis.pause();
+    std::this_thread::sleep_for(700ms);
+    crowd.await_grants(3);
+    servers.redis.resume();
+    std::this_thread::sleep_for(300ms);
+  }
+  crowd.await_grants(10);
+}
+
+// Now below its time limit, now above it.
+TEST(HybridFaultsTest, ASlowFilterChangesNoGrant) {
+  HOLDFAST_NEEDS_BOTH();
+  Servers servers;
+  support::FaultProxy way({.server_port = servers.redis.port()});
+  Crowd crowd(servers.url({}, servers.redis.url({.port = way.port()})), kCrowd, kTerms);
+  for (const auto delay : {100ms, 400ms, 200ms}) {
+    const int slow = way.add({.kind = support::Fault::Kind::kDelay, .delay = delay});
+    crowd.await_grants(8);
+    way.remove(slow);
+  }
+  crowd.await_grants(10);
+}
+
+// Each client has a filter of its own, which lets it pass every time.
+TEST(HybridFaultsTest, FiltersThatLetEverybodyPassChangeNoGrant) {
+  HOLDFAST_NEEDS_BOTH();
+  Servers servers;
+  std::vector<std::string> urls;
+  for (std::size_t database = 0; database < kCrowd; ++database) {
+    urls.push_back(servers.url({}, servers.redis.url() + "/" + std::to_string(database)));
+  }
+  Crowd crowd(urls, kTerms);
+  crowd.await_grants(60);
+}
+
+// It reaches the filter and not the arbiter. Its places at the filter delay the others and no more.
+TEST(HybridFaultsTest, AClientWithoutTheArbiterStopsNobody) {
+  HOLDFAST_NEEDS_BOTH();
+  Servers servers;
+  support::FaultProxy way({.server_port = servers.etcd.port()});
+  const std::string cut_off = servers.url(
+      {}, servers.redis.url(),
+      "etcd://127.0.0.1:" + std::to_string(way.port()) + "/hybrid?session=6s");
+  const Client alone = connect(cut_off);
+  ASSERT_TRUE(alone.mutex("orders").acquire({.wait = 20s}));
+  Crowd crowd(servers.url("&patience=1s"), 3, kTerms);
+  crowd.await_grants(10);
+  way.add({.kind = support::Fault::Kind::kBlackhole});
+  const auto refused = alone.mutex("orders").acquire({.wait = 2s});
+  EXPECT_FALSE(refused);
+  crowd.await_grants(10);
 }
 
 TEST(HybridFaultsTest, AHolderOutlivesItsFilterAndAClientOpensWithoutOne) {
