@@ -156,7 +156,7 @@ std::vector<Exhibit> servers() {
            "locks of the same name, two holders. (The same hole as Redis, then ZooKeeper, then "
            "SQL, with one store less.)",
        .mistake = two_holders(),
-       .alone = "Holdfast's fail-over store is not built yet",
+       .beside = clean(),
        .script = scripts::failover_without_authority}};
 }
 
@@ -243,6 +243,30 @@ std::vector<Exhibit> databases() {
        .unavailable = scripts::no_memcached}};
 }
 
+// The next store of a chain, without any outage.
+std::vector<Exhibit> chains() {
+  return {
+      {.name = "fallback-on-busy",
+       .store = "redis + sqlite",
+       .wrong = "the lock is busy, so the next store gives it",
+       .story = "The chain asks Redis, and whoever gets no lock there asks the database. Alice "
+                "holds the lock in Redis, nothing is broken, and bob gets it in the database. "
+                "Holdfast's chain of the same stores tells bob that the lock is busy.",
+       .mistake = two_holders(),
+       .beside = clean(),
+       .script = scripts::fallback_on_busy},
+      {.name = "fallback-on-exception",
+       .store = "redis + sqlite",
+       .wrong = "the work failed, so each store of the chain runs it again (no violation)",
+       .story = "The chain runs the work under the lock of the first store, and an exception means "
+                "that this store does not work. Here the work itself throws, after it has charged "
+                "the customer. A chain of three stores charges ten customers three times each; "
+                "those that paid more than once are counted as failed. Holdfast's chain gives the "
+                "lock once, and never sees what the work throws.",
+       .beside = clean(),
+       .tally = scripts::fallback_on_exception}};
+}
+
 // Code of articles about locks.
 std::vector<Exhibit> articles() {
   return {
@@ -322,7 +346,7 @@ bool caught(const Exhibit& exhibit, const Verdict& verdict) {
 const std::vector<Exhibit>& exhibits() {
   static const std::vector<Exhibit> all = [] {
     std::vector<Exhibit> found = commands();
-    for (auto&& more : {beliefs(), servers(), tables(), databases(), articles()})
+    for (auto&& more : {beliefs(), servers(), tables(), databases(), chains(), articles()})
       found.insert(found.end(), more.begin(), more.end());
     return found;
   }();

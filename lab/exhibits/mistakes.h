@@ -32,11 +32,14 @@ SubjectKind wait_elsewhere();
 SubjectKind redlock();
 SubjectKind redlock_tokens();
 
-// SQLite (sqlite_mistakes.cc); the last one has a Redis URL first, then a file.
+// SQLite (sqlite_mistakes.cc).
 SubjectKind row_without_expiry();
 SubjectKind client_clock_expiry(std::chrono::milliseconds clock_error);
 SubjectKind delete_without_owner();
+
+// A Redis URL first, then a file of SQLite (fallback_mistakes.cc).
 SubjectKind redis_then_sqlite();
+SubjectKind fallback_on_busy();
 
 // PostgreSQL (postgres_mistakes.cc).
 SubjectKind advisory_lock();

@@ -295,25 +295,6 @@ void incr_token(Play& play) {
   bob_works_too(bob, alice);
 }
 
-void failover_without_authority(Play& play) {
-  support::FaultProxy broken({.server_port = play.house().redis().port()});
-  broken.refuse(true);
-  const std::string file = "sqlite://" + play.file("locks.db");
-  Player& alice =
-      play.player("alice", lab::redis_then_sqlite(), {play.house().redis().url(), file});
-  Player& bob = play.player("bob", lab::redis_then_sqlite(),
-                            {play.house().redis().url({.port = broken.port()}), file});
-  alice.acquire(kLong);
-  play.begin(FaultKind::kPartition, "bob and redis");
-  bob.acquire(kLong);
-  sleep_for(kWork);
-  alice.write();
-  bob.write();
-  play.end(FaultKind::kPartition, "bob and redis");
-  bob.release();
-  alice.release();
-}
-
 void row_without_expiry(Play& play) {
   const std::string file = "sqlite://" + play.file("locks.db");
   Player& alice = play.player("alice", lab::row_without_expiry(), {file});

@@ -24,6 +24,8 @@ void redlock_empty_node(Play& play);
 void redlock_tokens(Play& play);
 void incr_token(Play& play);
 void failover_without_authority(Play& play);
+void fallback_on_busy(Play& play);
+Tally fallback_on_exception(Play& play);
 void row_without_expiry(Play& play);
 void client_clock_expiry(Play& play);
 void delete_without_owner(Play& play);

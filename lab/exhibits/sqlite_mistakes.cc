@@ -86,44 +86,6 @@ class DeleteWithoutOwner : public RowWithExpiry {
   // [end]
 };
 
-class RedisThenSqlite : public Mistake {
- public:
-  explicit RedisThenSqlite(const SubjectSetup& setup)
-      : Mistake(setup), url_(setup.urls.at(0)), database_(setup.urls.at(1)) {
-    database_.change("CREATE TABLE IF NOT EXISTS locks (name TEXT PRIMARY KEY, owner, until)");
-  }
-
-  // [region: fail-over]
-  bool take(const Ask& ask, Held& held) override {
-    try {
-      return RedisClient(url_).set_nx(ask.name, held.value, ask.ttl);
-    } catch (const std::runtime_error&) {  // Redis is down: the database is the lock now.
-      return insert(ask, held);
-    }
-  }
-  // [end]
-  bool give_back(const Held& held) override {
-    try {
-      if (RedisClient(url_).delete_if(held.name, held.value)) return true;
-    } catch (const std::runtime_error&) {
-    }
-    return database_.change("DELETE FROM locks WHERE name = ?1 AND owner = ?2",
-                            {held.name, held.value}) == 1;
-  }
-
- private:
-  bool insert(const Ask& ask, const Held& held) {
-    const std::string now = std::to_string(now_ns());
-    database_.change("DELETE FROM locks WHERE name = ?1 AND until <= CAST(?2 AS INTEGER)",
-                     {ask.name, now});
-    return database_.change("INSERT OR IGNORE INTO locks VALUES (?1, ?2, CAST(?3 AS INTEGER))",
-                            {ask.name, held.value, std::to_string(held.deadline_ns)}) == 1;
-  }
-
-  const std::string url_;
-  Sqlite database_;
-};
-
 }  // namespace
 
 SubjectKind row_without_expiry() {
@@ -135,9 +97,6 @@ SubjectKind client_clock_expiry(std::chrono::milliseconds clock_error) {
 }
 SubjectKind delete_without_owner() {
   return mistake<DeleteWithoutOwner>("delete-without-owner", "a row that anybody may delete");
-}
-SubjectKind redis_then_sqlite() {
-  return mistake<RedisThenSqlite>("redis-then-sqlite", "a database where Redis cannot be reached");
 }
 
 }  // namespace holdfast::lab

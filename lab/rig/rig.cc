@@ -110,7 +110,8 @@ void Rig::start_replica(const Topology& topology) {
 }
 
 std::string Rig::url_through(const std::string& hosts, std::uint16_t first) const {
-  Values values{{"port", std::to_string(first)}, {"hosts", hosts}};
+  Values values{
+      {"port", std::to_string(first)}, {"hosts", hosts}, {"folder", folder_ + "/store"}};
   for (const std::string& name : scenario_.topology->server->ports) {
     values[name] = std::to_string(nodes_.front()->port(name));
   }
