@@ -205,6 +205,8 @@ TEST(SqliteJournalTest, DamagedBytesAreAnErrorAndNeverAnAbort) {
   }
 }
 
+// The thread sanitizer does not know that a forked child makes the gate of SQLite anew.
+#ifndef HOLDFAST_SANITIZED_THREADS
 // The child tells each grant by a byte, after it was answered, and is killed at any time.
 TEST(SqliteJournalTest, AKilledServerKeepsEveryAnsweredGrant) {
   const TempFolder folder;
@@ -252,6 +254,7 @@ TEST(SqliteJournalTest, AKilledServerKeepsEveryAnsweredGrant) {
     next = answered.back() + 2;  // One more may have been granted and not told.
   }
 }
+#endif
 
 TEST(SqliteJournalTest, AFullDiskStopsGrantsAndNotRenewals) {
   HOLDFAST_NEEDS_SMALL_DISK();
