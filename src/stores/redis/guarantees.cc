@@ -68,6 +68,15 @@ Guarantees guarantees(const RedisAddress& address) {
       {"client's wall clock jumps, or its host is suspended", Guarantee::kYes, Guarantee::kYes,
        "deadlines count on boot time"},
   };
+  if (!address.nodes.empty()) {
+    result.scope = "all clients of one cluster";
+    result.multi = false;  // The locks are in several slots.
+    describe_failover(result);
+    result.faults.push_back({"slots move to another server", Guarantee::kYes, Guarantee::kYes,
+                             "a lock's keys move with it, and requests follow them"});
+    result.faults.push_back({"a server is down that has no replica", Guarantee::kYes,
+                             Guarantee::kYes, "the locks of its slots cannot be had meanwhile"});
+  }
   if (!address.sentinels.empty()) {
     result.scope = "all clients of one primary that Sentinels name";
     describe_failover(result);

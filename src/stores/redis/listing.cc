@@ -43,11 +43,26 @@ class Listing : public std::enable_shared_from_this<Listing> {
     keys_.clear();
     for (const Reply& key : reply->items[1].items) keys_.push_back(key.text);
     if (keys_.empty()) return next();
+    if (access_.one_by_one) return read_each();
     std::vector<std::string_view> words{"MGET"};
     words.insert(words.end(), keys_.begin(), keys_.end());
     access_.read(words, deadline_, [self = shared_from_this()](const Result<Reply>& records) {
       self->on_records(records);
     });
+  }
+
+  // A record that cannot be read here is on its way to another server: an inspection decides.
+  void read_each() {
+    auto records = std::make_shared<Reply>();
+    records->items.resize(keys_.size());
+    unanswered_ = keys_.size();
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      access_.read({"GET", keys_[i]}, deadline_,
+                   [self = shared_from_this(), records, i](const Result<Reply>& reply) {
+                     if (reply) records->items[i] = *reply;
+                     if (--self->unanswered_ == 0) self->on_records(*records);
+                   });
+    }
   }
 
   void on_records(const Result<Reply>& records) {
@@ -127,6 +142,29 @@ void list_locks(ListingAccess access, std::string prefix, std::size_t limit,
                 base::BootInstant deadline, port::Done<std::vector<LockInfo>> done) {
   std::make_shared<Listing>(std::move(access), std::move(prefix), limit, deadline, std::move(done))
       ->scan();
+}
+
+port::Done<std::vector<LockInfo>> Lists::one_more() {
+  return [self = shared_from_this()](Result<std::vector<LockInfo>> list) {
+    self->add(std::move(list));
+  };
+}
+
+void Lists::add(Result<std::vector<LockInfo>> list) {
+  if (!list && !failure_) failure_ = list.error();
+  if (list) {
+    for (LockInfo& each : *list) {
+      const std::string name = each.name;
+      found_.insert_or_assign(name, std::move(each));
+    }
+  }
+  if (--unanswered_ > 0) return;
+  if (failure_) return done_(*failure_);
+  std::vector<LockInfo> all;
+  for (auto& [name, info] : found_) {
+    if (all.size() < limit_) all.push_back(std::move(info));
+  }
+  done_(std::move(all));
 }
 
 }  // namespace holdfast::stores::redis

@@ -6,9 +6,12 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "holdfast/lock_info.h"
@@ -24,6 +27,8 @@ struct ListingAccess {
   std::function<void(std::string name, base::BootInstant deadline,
                      port::Done<std::optional<LockInfo>> done)>
       inspect;
+  // The records are read one by one, because a cluster refuses keys of several slots together.
+  bool one_by_one = false;
   // The reason why a lock is left out: its stored data cannot be read.
   std::function<void(std::string line)> alarm;
 };
@@ -31,5 +36,23 @@ struct ListingAccess {
 // `done` gets at most `limit` locks, by name. Runs on the loop.
 void list_locks(ListingAccess access, std::string prefix, std::size_t limit,
                 base::BootInstant deadline, port::Done<std::vector<LockInfo>> done);
+
+// The lists of several servers as one. Runs on the loop.
+class Lists : public std::enable_shared_from_this<Lists> {
+ public:
+  Lists(std::size_t servers, std::size_t limit, port::Done<std::vector<LockInfo>> done)
+      : unanswered_(servers), limit_(limit), done_(std::move(done)) {}
+
+  port::Done<std::vector<LockInfo>> one_more();
+
+ private:
+  void add(Result<std::vector<LockInfo>> list);
+
+  std::size_t unanswered_;
+  const std::size_t limit_;
+  const port::Done<std::vector<LockInfo>> done_;
+  std::map<std::string, LockInfo> found_;  // A lock on a move may be on two lists.
+  std::optional<Error> failure_;
+};
 
 }  // namespace holdfast::stores::redis

@@ -8,11 +8,13 @@
 namespace holdfast::stores::redis {
 
 inline constexpr std::string_view kUrlStarts[] = {"redis://", "rediss://", "redis+unix:///",
-                                                  "redis+sentinel://", "rediss+sentinel://"};
+                                                  "redis+sentinel://", "rediss+sentinel://",
+                                                  "redis+cluster://", "rediss+cluster://"};
 inline constexpr StoreExample kExamples[] = {
     {"redis://locks.example:6379", "one Redis or Valkey; rediss://HOST with TLS,"},
     {"redis+unix:///run/redis/redis.sock", "through a socket"},
-    {"redis+sentinel://s1,s2,s3?primary=m", "by Sentinels; rediss+sentinel://HOST with TLS"}};
+    {"redis+sentinel://s1,s2,s3?primary=m", "by Sentinels; rediss+sentinel://HOST with TLS"},
+    {"redis+cluster://n1,n2,n3", "a cluster; rediss+cluster://HOST with TLS"}};
 inline constexpr std::string_view kOpenOptions[] = {
     "db",          "connect_timeout", "user",     "password_file", "password_env",
     "password_fd", "tls_ca",          "tls_cert", "tls_key",       "tls_name",
@@ -27,7 +29,8 @@ inline constexpr StoreKind kManifest{
     .title = "Redis",
     .url_starts = kUrlStarts,
     .pattern = "redis://HOST, rediss://HOST, redis+unix:///SOCKET, "
-               "redis+sentinel://HOST,HOST, rediss+sentinel://HOST,HOST",
+               "redis+sentinel://HOST,HOST, rediss+sentinel://HOST,HOST, "
+               "redis+cluster://HOST,HOST, rediss+cluster://HOST,HOST",
     .examples = kExamples,
     .login = StoreLogin::kPassword,
     .secret_variable = "HOLDFAST_REDIS_PASSWORD",

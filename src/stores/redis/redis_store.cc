@@ -1,7 +1,6 @@
 #include "src/stores/redis/redis_store.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <string>
 #include <utility>
@@ -13,10 +12,13 @@
 #include "src/port/read_behind.h"
 #include "src/port/value_watches.h"
 #include "src/recipes/recipe_store.h"
+#include "src/stores/redis/cluster/cluster.h"
+#include "src/stores/redis/cluster_doctor.h"
 #include "src/stores/redis/confirming.h"
 #include "src/stores/redis/doctor.h"
 #include "src/stores/redis/guarantees.h"
 #include "src/stores/redis/listing.h"
+#include "src/stores/redis/opening.h"
 #include "src/stores/redis/protocol/answers.h"
 #include "src/stores/redis/protocol/batch_answers.h"
 #include "src/stores/redis/protocol/keys.h"
@@ -24,15 +26,9 @@
 #include "src/stores/redis/protocol/owner_json.h"
 #include "src/stores/redis/protocol/requests.h"
 #include "src/stores/redis/protocol/script_call.h"
-#include "src/stores/redis/recipes/options.h"
 #include "src/stores/redis/recipes/recipe_backend.h"
-#include "src/stores/redis/renewer.h"
 #include "src/stores/redis/sentinel/sentinel_primary.h"
-#include "src/stores/redis/transport/confirmed_link.h"
-#include "src/stores/redis/transport/direct_link.h"
-#include "src/stores/redis/transport/handshake.h"
-#include "src/stores/redis/transport/pipeline.h"
-#include "src/stores/redis/transport/subscriber.h"
+#include "src/stores/redis/connections.h"
 #include "src/stores/redis/trial.h"
 
 namespace holdfast::stores {
@@ -45,14 +41,11 @@ using port::EndStatus;
 using redis::Missing;
 using redis::Reply;
 using redis::ScriptCall;
-using redis::ScriptClock;
 using redis::ScriptName;
 
 constexpr std::size_t kMaxValue = 4096;
 
 std::atomic<bool> uses_push_reader{true};
-
-Error closed_error() { return {Errc::kClosed, "the redis store was closed"}; }
 
 Result<AcquisitionState> refusal(const port::AcquireRequest& request) {
   return redis::acquire_answer("invalid", request);
@@ -67,24 +60,13 @@ class RedisStore final : public port::Store {
         listener_(context.listener),
         name_space_(context.name_space),
         address_(remote->address.display()),
-        requests_(base::to_hex(base::random_128().high, 0).substr(0, 16), std::move(tuning.now)),
-        pipeline_(*context.io, remote),
-        confirmed_(redis::make_confirmed(context, remote)),
-        direct_(remote),
-        renewer_(remote, requests_, redis::confirmation_of(context, remote->address),
-                 [this](std::string line) {
-                   loop_->post([this, line = std::move(line)] { listener_->on_alarm(line); });
-                 }),
-        subscriber_(*context.io, remote, redis::channel_of(requests_.client()),
-                    {[this](std::string_view payload) { on_message(payload); },
-                     [this](bool again) { on_subscribed(again); },
-                     [this](const Error& why) { on_lost(why); },
-                     [this](std::string_view channel) { values_->tell(std::string(channel)); }}),
-        values_(std::make_shared<port::ValueWatches>(*loop_,
-                                                     [this](const std::string& channel, bool join) {
-                                                       join ? subscriber_.join(channel)
-                                                            : subscriber_.leave(channel);
-                                                     })),
+        requests_(base::to_hex(base::random_128().high, 0).substr(0, 16), std::move(tuning.now),
+                  remote->address.nodes.empty() ? redis::ScriptHost::kServer
+                                                : redis::ScriptHost::kCluster),
+        server_(make_server(context, remote)),
+        cluster_(make_cluster(context, remote)),
+        values_(std::make_shared<port::ValueWatches>(
+            *loop_, [this](const std::string& channel, bool join) { hear(channel, join); })),
         sentinels_(std::move(sentinels)),
         remote_(std::move(remote)) {}
 
@@ -92,30 +74,22 @@ class RedisStore final : public port::Store {
   Result<void> connect(base::BootInstant open_by) {
     // The scripts are made before any thread uses this client, because this initializes OpenSSL. A
     // child that is forked during that initialization would wait for its end for ever.
-    static_cast<void>(redis::script(ScriptName::kAcquire, redis::ScriptClock::kServer));
+    static_cast<void>(redis::script(ScriptName::kAcquire));
     const base::BootInstant deadline =
         std::min(open_by, base::BootClock::now() + 2 * remote_->address.connect_timeout);
+    const ScriptCall rights = requests_.call(ScriptName::kRights, name_space_ + "/", {});
+    if (cluster_ != nullptr) {
+      if (auto opened = cluster_->open(deadline); !opened) return opened;
+      auto greeted = cluster_->owner(rights.slot()).greet(rights, deadline);
+      if (greeted) cluster_->greet_all(name_space_ + "/", deadline);
+      return greeted;
+    }
     if (const auto found = remote_->primary->resolve(deadline); !found) {
       return Error(found.error().code(), address_ + ": " + found.error().message());
     }
-    auto turn = direct_.try_take();
-    if (!turn) return closed_error();
-    const std::string_view words[] = {"TIME"};
-    std::string wire;
-    redis::append_command(wire, words);
-    wire += requests_.call(ScriptName::kRights, name_space_ + "/", {}).whole();
-    const base::BootInstant sent = base::BootClock::now();
-    const auto replies = turn->call(wire, 2, deadline, /*reads_only=*/true);
-    if (!replies) return replies.error();
-    // If the permissions are incomplete here, the first request checks them for its own lock.
-    may_write_ = redis::rights_answer(replies->back(), address_).has_value();
-    if (auto reply = redis::checked(replies->front(), address_); !reply) return reply.error();
-    if (const std::vector<Reply>& time = replies->front().items; time.size() == 2) {
-      std::string micros = "00000" + time[1].text;
-      renewer_.watch_clock(sent, time[0].text + micros.substr(micros.size() - 6));
-    }
+    if (auto greeted = server_->greet(rights, deadline); !greeted) return greeted;
     // Subscribes ahead of need: a holder must hear of a break, and the first waiter loses no time.
-    subscriber_.ensure(deadline, [](const Result<void>&) {});
+    server_->subscriber().ensure(deadline, [](const Result<void>&) {});
     return {};
   }
 
@@ -127,11 +101,12 @@ class RedisStore final : public port::Store {
     if (redis::malformed(request)) {
       return loop_->post([refused = refusal(request), done = std::move(done)] { done(refused); });
     }
-    if (!may_write_)
+    if (!may_write(request.name))
       return ask_for_rights(&RedisStore::acquire, std::move(request), std::move(done));
     // No acquisition overtakes such a first try: the server would refuse the lower number of the
     // overtaken one as too old.
-    if (!request.may_wait || (subscriber_.confirmed() && subscribing_ == 0)) {
+    const bool hears = hears_of(request.name);
+    if (!request.may_wait || (hears && subscribing_ == 0)) {
       send_acquire(std::move(request), std::move(done));
       return;
     }
@@ -145,7 +120,8 @@ class RedisStore final : public port::Store {
         return done(std::move(state));
       }
       const auto deadline = request.deadline;
-      subscriber_.ensure(deadline, [this, request = std::move(request), done = std::move(done)](
+      const std::string name = request.name;
+      subscribe(name, deadline, [this, request = std::move(request), done = std::move(done)](
                                        const Result<void>& subscribed) mutable {
         subscribed ? send_acquire(std::move(request), std::move(done)) : done(subscribed.error());
         --subscribing_;
@@ -155,12 +131,14 @@ class RedisStore final : public port::Store {
 
   void renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
              Done<std::vector<Result<AcquisitionState>>> done) override {
-    loop_->post([states = renewer_.renew(items, deadline), done = std::move(done)]() mutable {
-      done(std::move(states));
-    });
+    loop_->post([states = cluster_ != nullptr ? cluster_->renew(items, deadline)
+                                              : server_->renewer().renew(items, deadline),
+                 done = std::move(done)]() mutable { done(std::move(states)); });
   }
 
-  void give_up_renewal() noexcept override { renewer_.give_up(); }
+  void give_up_renewal() noexcept override {
+    cluster_ != nullptr ? cluster_->give_up_renewal() : server_->renewer().give_up();
+  }
 
   void release(port::AcquisitionRequest request, Done<EndStatus> done) override {
     end("release", std::move(request), std::move(done));
@@ -171,10 +149,11 @@ class RedisStore final : public port::Store {
   }
 
   void try_acquire_all(std::vector<port::AcquireRequest> requests, Done<Grants> done) override {
+    if (cluster_ != nullptr) return Store::try_acquire_all(std::move(requests), std::move(done));
     if (auto refused = refuse_all(requests)) {
       return loop_->post([refused = *std::move(refused), done] { done(refused); });
     }
-    if (!may_write_) {
+    if (!may_write(requests.front().name)) {
       with_rights<Grants>(requests.front().name, requests.front().deadline, std::move(done),
                           [this, requests](Done<Grants> then) mutable {
                             try_acquire_all(std::move(requests), std::move(then));
@@ -195,6 +174,7 @@ class RedisStore final : public port::Store {
 
   void release_all(std::vector<port::AcquisitionRequest> requests,
                    Done<std::vector<Result<EndStatus>>> done) override {
+    if (cluster_ != nullptr) return Store::release_all(std::move(requests), std::move(done));
     ++ends_under_way_;
     ScriptCall script = requests_.end_all(requests);
     const auto deadline = requests.front().deadline;
@@ -223,18 +203,21 @@ class RedisStore final : public port::Store {
 
   void list(std::string prefix, std::size_t limit, base::BootInstant deadline,
             Done<std::vector<LockInfo>> done) override {
-    redis::list_locks(
-        {[this](const std::vector<std::string_view>& words, base::BootInstant until,
-                Done<Reply> then) { read(words, until, std::move(then)); },
-         [this](std::string name, base::BootInstant until, Done<std::optional<LockInfo>> then) {
-           inspect(std::move(name), until, std::move(then));
-         },
-         [this](const std::string& line) { listener_->on_alarm(line); }},
-        std::move(prefix), limit, deadline, std::move(done));
+    const std::vector<redis::Connections*> all = servers();
+    auto lists = std::make_shared<redis::Lists>(all.size(), limit, std::move(done));
+    for (redis::Connections* server : all) {
+      redis::list_locks(
+          {reader_of(*server),
+           [this](std::string name, base::BootInstant until, Done<std::optional<LockInfo>> then) {
+             inspect(std::move(name), until, std::move(then));
+           },
+           cluster_ != nullptr, [this](const std::string& line) { listener_->on_alarm(line); }},
+          prefix, limit, deadline, lists->one_more());
+    }
   }
 
   void break_lock(port::BreakRequest request, Done<bool> done) override {
-    if (!may_write_) {
+    if (!may_write(request.name)) {
       return ask_for_rights(&RedisStore::break_lock, std::move(request), std::move(done));
     }
     const std::string token = request.token.epoch == 0 ? redis::padded(request.token.counter) : "-";
@@ -248,14 +231,29 @@ class RedisStore final : public port::Store {
   }
 
   void probe(base::BootInstant deadline, Done<std::vector<Finding>> done) override {
-    redis::examine(
-        {[this](const std::vector<std::string_view>& words, base::BootInstant until,
-                Done<Reply> then) { read(words, until, std::move(then)); },
-         [this](base::BootInstant until, Done<void> then) { try_lock(until, std::move(then)); },
-         [this](base::BootInstant until, Done<void> then) {
-           subscriber_.ensure(until, std::move(then));
-         }},
-        remote_->address, deadline, std::move(done));
+    const auto trial = [this](base::BootInstant until, Done<void> then) {
+      try_lock(until, std::move(then));
+    };
+    if (cluster_ != nullptr) {
+      return cluster_->with_all([=, this, done = std::move(done)](
+                                    const std::vector<redis::Connections*>& nodes) mutable {
+        if (nodes.empty()) return done(Error(Errc::kClosed, "the redis store was closed"));
+        redis::ClusterAccess access{{}, trial, {}, remote_->address.tls};
+        for (redis::Connections* node : nodes) {
+          const redis::RedisAddress& at = node->remote().address;
+          access.nodes.push_back({port::Endpoint{at.host, at.port}.text(), reader_of(*node)});
+        }
+        access.subscribe = [this](base::BootInstant until, Done<void> then) {
+          subscribe(trial_name(), until, std::move(then));
+        };
+        redis::examine_cluster(std::move(access), deadline, std::move(done));
+      });
+    }
+    redis::examine({reader_of(*server_), trial,
+                    [this](base::BootInstant until, Done<void> then) {
+                      server_->subscriber().ensure(until, std::move(then));
+                    }},
+                   remote_->address, deadline, std::move(done));
   }
 
   void set_value(port::AcquisitionRequest holder, std::string value, Done<bool> done) override {
@@ -279,7 +277,7 @@ class RedisStore final : public port::Store {
 
   void get_value(std::string name, base::BootInstant deadline, Done<std::string> done) override {
     const std::string key = redis::value_key(name);
-    read({"GET", key}, deadline, [done = std::move(done)](const Result<Reply>& reply) {
+    read(name, {"GET", key}, deadline, [done = std::move(done)](const Result<Reply>& reply) {
       reply ? done(reply->text) : done(reply.error());
     });
   }
@@ -297,8 +295,8 @@ class RedisStore final : public port::Store {
   std::optional<Result<AcquisitionState>> acquire_inline(
       const port::AcquireRequest& request) override {
     if (redis::malformed(request)) return refusal(request);
-    if (!may_write_ || confirmed_ != nullptr) return std::nullopt;
-    if (request.may_wait && !subscriber_.confirmed()) return acquire_unsubscribed(request);
+    if (!may_write(request.name) || remote_->address.replicas > 0) return std::nullopt;
+    if (!hears_of(request.name) && request.may_wait) return acquire_unsubscribed(request);
     const auto reply = run_here(requests_.acquire(request), request.deadline);
     if (!reply) return std::nullopt;
     if (!*reply) return Result<AcquisitionState>(reply->error());
@@ -320,8 +318,8 @@ class RedisStore final : public port::Store {
   std::optional<Result<StateAndValue>> acquire_and_read_inline(
       const port::AcquireRequest& request, const std::string& beside) override {
     if (!goes_at_once(request)) return std::nullopt;
-    const auto replies =
-        call_here(requests_.acquire(request), request.deadline, {}, redis::read_of(beside));
+    const auto replies = server_->call_here(requests_.acquire(request), request.deadline, {},
+                                            redis::read_of(beside));
     if (!replies) return std::nullopt;
     if (!*replies) return Result<StateAndValue>(replies->error());
     const auto state = judged((*replies)->front());
@@ -340,8 +338,9 @@ class RedisStore final : public port::Store {
 
   std::optional<Result<Grants>> try_acquire_all_inline(
       const std::vector<port::AcquireRequest>& requests) override {
+    if (cluster_ != nullptr) return std::nullopt;
     if (auto refused = refuse_all(requests)) return Result<Grants>(*std::move(refused));
-    if (!may_write_ || confirmed_ != nullptr) return std::nullopt;
+    if (!may_write(requests.front().name) || remote_->address.replicas > 0) return std::nullopt;
     const auto reply = run_here(requests_.acquire_all(requests), requests.front().deadline);
     if (!reply) return std::nullopt;
     if (!*reply) return Result<Grants>(reply->error());
@@ -350,6 +349,7 @@ class RedisStore final : public port::Store {
 
   std::optional<Result<std::vector<Result<EndStatus>>>> release_all_inline(
       const std::vector<port::AcquisitionRequest>& requests) override {
+    if (cluster_ != nullptr) return std::nullopt;
     const bool others_wait = std::any_of(requests.begin(), requests.end(),
                                          [](const auto& one) { return one.others_wait; });
     const auto reply =
@@ -360,7 +360,7 @@ class RedisStore final : public port::Store {
   }
 
   port::PushReader* push_reader() override {
-    return uses_push_reader ? &subscriber_.push_reader() : nullptr;
+    return uses_push_reader && server_ != nullptr ? &server_->subscriber().push_reader() : nullptr;
   }
 
   void close(base::BootInstant deadline) override {
@@ -372,34 +372,87 @@ class RedisStore final : public port::Store {
         ended_.wait_for(mutex_, deadline - now);
       }
     }
-    pipeline_.close();
-    if (confirmed_ != nullptr) confirmed_->close();
-    subscriber_.close();
-    direct_.close();
-    renewer_.close();
+    cluster_ != nullptr ? cluster_->close() : server_->close();
     if (sentinels_ != nullptr) sentinels_->close();
   }
 
   void abandon_after_fork() noexcept override {
-    pipeline_.abandon();
-    if (confirmed_ != nullptr) confirmed_->abandon();
-    subscriber_.abandon();
-    direct_.abandon();
-    renewer_.abandon();
+    cluster_ != nullptr ? cluster_->abandon() : server_->abandon();
     if (sentinels_ != nullptr) sentinels_->abandon();
   }
 
  private:
+  std::unique_ptr<redis::Connections> make_server(const port::StoreContext& context,
+                                             const redis::RemotePtr& remote) {
+    if (!remote->address.nodes.empty()) return nullptr;
+    return std::make_unique<redis::Connections>(
+        remote, redis::Connections::Setup{
+                    *context.io, requests_, redis::confirmation_of(context, remote->address),
+                    redis::channel_of(requests_.client()),
+                    {[this](std::string_view payload) { on_message(payload); },
+                     [this](bool again) { on_subscribed(again); },
+                     [this](const Error& why) { on_lost(why); },
+                     [this](std::string_view channel) { values_->tell(std::string(channel)); }},
+                    alarm()});
+  }
+
+  std::shared_ptr<redis::Cluster> make_cluster(const port::StoreContext& context,
+                                               const redis::RemotePtr& remote) {
+    if (remote->address.nodes.empty()) return nullptr;
+    return std::make_shared<redis::Cluster>(
+        *context.io, remote, requests_, name_space_,
+        redis::Cluster::Events{
+            [this](std::string_view payload, bool current) { on_message(payload, current); },
+            [this](const std::string& channel) { values_->tell(channel); },
+            [this] { listener_->on_pushes_missed(); }, alarm()});
+  }
+
+  std::function<void(std::string)> alarm() {
+    return [this](std::string line) {
+      loop_->post([this, line = std::move(line)] { listener_->on_alarm(line); });
+    };
+  }
+
+  std::vector<redis::Connections*> servers() const {
+    if (cluster_ != nullptr) return cluster_->owners();
+    return {server_.get()};
+  }
+  redis::Connections& connections_of(std::string_view name) const {
+    return cluster_ != nullptr ? cluster_->owner(requests_.slot_of(name)) : *server_;
+  }
+  // By the permissions at the last check.
+  bool may_write(std::string_view name) const { return connections_of(name).may_write(); }
+
+  // Whether grants of this lock are pushed to this client. If not, that is asked for.
+  bool hears_of(std::string_view name) {
+    if (cluster_ == nullptr) return server_->subscriber().confirmed();
+    const std::uint16_t slot = requests_.slot_of(name);
+    if (cluster_->subscribed(slot)) return true;
+    const auto until = base::BootClock::now() + remote_->address.connect_timeout;
+    cluster_->subscribe(slot, until, [](const Result<void>&) {});
+    return false;
+  }
+  void subscribe(std::string_view name, base::BootInstant deadline, Done<void> done) {
+    if (cluster_ == nullptr) return server_->subscriber().ensure(deadline, std::move(done));
+    cluster_->subscribe(requests_.slot_of(name), deadline, std::move(done));
+  }
+  void hear(const std::string& channel, bool join) {
+    if (cluster_ != nullptr) return join ? cluster_->join(channel) : cluster_->leave(channel);
+    join ? server_->subscriber().join(channel) : server_->subscriber().leave(channel);
+  }
+
   // Checks the permissions before the first script that writes, because a script that is refused
   // halfway leaves its first writes behind.
   template <typename Answer, typename Then>
   void with_rights(const std::string& name, base::BootInstant deadline, Done<Answer> done,
                    Then then) {
+    redis::Connections* const server = &connections_of(name);
     run(requests_.call(ScriptName::kRights, name, {}), deadline,
-        [this, then = std::move(then), done = std::move(done)](const Result<Reply>& reply) mutable {
+        [this, server, then = std::move(then),
+         done = std::move(done)](const Result<Reply>& reply) mutable {
           if (!reply) return done(reply.error());
           if (auto may = redis::rights_answer(*reply, address_); !may) return done(may.error());
-          may_write_ = true;
+          server->may_write() = true;
           then(std::move(done));
         });
   }
@@ -417,8 +470,9 @@ class RedisStore final : public port::Store {
 
   // Over this store's usual connections, without a question before it.
   bool goes_at_once(const port::AcquireRequest& request) const {
-    return !redis::malformed(request) && may_write_ && confirmed_ == nullptr &&
-           (!request.may_wait || (subscriber_.confirmed() && subscribing_ == 0));
+    return cluster_ == nullptr && remote_->address.replicas == 0 && !redis::malformed(request) &&
+           may_write(request.name) &&
+           (!request.may_wait || (server_->subscriber().confirmed() && subscribing_ == 0));
   }
 
   void refuse_value(const std::string& name, Done<bool> done) {
@@ -439,106 +493,66 @@ class RedisStore final : public port::Store {
     return std::nullopt;
   }
 
-  // Sends the script's hash, or its whole text while the server is not known to have it (after a
-  // restart or a failover). Hashes only go out once the server has shown that it knows the script:
-  // a request that is refused for an unknown hash is sent again, and later requests would overtake
-  // it.
   void run(ScriptCall script, base::BootInstant deadline, Done<Reply> done) {
-    const bool known = known_[index_of(script)];
-    redis::Command command{known ? script.by_hash() : script.whole(), script.reads_only()};
-    if (known) command.part = script.batch_part_of(command.wire);
-    pipeline_.send(std::move(command), deadline,
-                   [this, script = std::move(script), deadline,
-                    done = std::move(done)](Result<Reply> reply) mutable {
-                     if (!note_known(script, reply)) {
-                       return done(judged(std::move(reply), script.reads_only()));
-                     }
-                     pipeline_.send({script.whole(), script.reads_only()}, deadline,
-                                    [this, script, done = std::move(done)](Result<Reply> whole) {
-                                      note_known(script, whole);
-                                      done(judged(std::move(whole), script.reads_only()));
-                                    });
-                   });
-  }
-
-  // As run(), and tells whether the replicas have confirmed it.
-  using DoneConfirmed = std::function<void(Result<Reply>, const Missing&)>;
-  void run_confirmed(ScriptCall script, base::BootInstant deadline, DoneConfirmed done) {
-    if (confirmed_ == nullptr) {
-      return run(std::move(script), deadline,
-                 [done = std::move(done)](Result<Reply> reply) { done(std::move(reply), {}); });
+    const bool reads_only = script.reads_only();
+    if (cluster_ != nullptr) {
+      return cluster_->run(std::move(script), /*confirmed=*/false, deadline,
+                           [this, reads_only, done = std::move(done)](Result<Reply> reply,
+                                                                      const Missing&) {
+                             done(judged(std::move(reply), reads_only));
+                           });
     }
-    const bool known = known_[index_of(script)];
-    std::string wire = known ? script.by_hash() : script.whole();
-    confirmed_->send(std::move(wire), deadline,
-                     [this, script = std::move(script), deadline,
-                      done = std::move(done)](Result<redis::ConfirmedReply> answer) mutable {
-                       if (!answer) return done(answer.error(), {});
-                       Result<Reply> reply = std::move(answer->reply);
-                       // Unknown from now on, so it goes whole.
-                       if (note_known(script, reply)) {
-                         return run_confirmed(std::move(script), deadline, std::move(done));
-                       }
-                       done(judged(std::move(reply)), answer->missing);
-                     });
+    server_->run(std::move(script), deadline,
+                 [this, reads_only, done = std::move(done)](Result<Reply> reply) {
+                   done(judged(std::move(reply), reads_only));
+                 });
   }
 
-  // Returns true if the script must be sent whole.
-  bool note_known(const ScriptCall& script, const Result<Reply>& reply) {
-    const bool unknown = redis::is_unknown_script(reply);
-    if (reply && known_[index_of(script)] == unknown) known_[index_of(script)] = !unknown;
-    return unknown;
+  void run_confirmed(ScriptCall script, base::BootInstant deadline,
+                     redis::Connections::DoneConfirmed done) {
+    auto then = [this, done = std::move(done)](Result<Reply> reply, const Missing& missing) {
+      done(judged(std::move(reply)), missing);
+    };
+    if (cluster_ == nullptr) return server_->run_confirmed(std::move(script), deadline, then);
+    cluster_->run(std::move(script), /*confirmed=*/true, deadline, std::move(then));
   }
 
-  static std::size_t index_of(const ScriptCall& script) {
-    return static_cast<std::size_t>(script.name());
-  }
-
-  // Runs the script on the calling thread; nullopt if another thread is using this connection.
-  // `pushes_first` puts a PING before the script. The server writes its answers in the reverse
-  // order in which they became due, and the PING makes this connection's answer due first. So the
-  // next holder gets its grant before this caller gets its answer.
   std::optional<Result<Reply>> run_here(const ScriptCall& script, base::BootInstant deadline,
                                         bool pushes_first = false) {
-    auto replies =
-        call_here(script, deadline, pushes_first ? redis::Handshake::ping() : std::string(), {});
-    if (!replies) return std::nullopt;
-    if (!*replies) return Result<Reply>(replies->error());
-    return judged(std::move((*replies)->back()));
-  }
-
-  // With one command before the script, or one after it; "": none.
-  std::optional<Result<std::vector<Reply>>> call_here(const ScriptCall& script,
-                                                      base::BootInstant deadline,
-                                                      const std::string& before,
-                                                      const std::string& after) {
-    auto turn = direct_.try_take();
-    if (!turn) return std::nullopt;
-    const std::size_t at = before.empty() ? 0 : 1;
-    const auto call = [&](const std::string& text) {
-      return turn->call(before + text + after, at + (after.empty() ? 1 : 2), deadline);
-    };
-    auto replies = call(known_[index_of(script)] ? script.by_hash() : script.whole());
-    if (replies && note_known(script, (*replies)[at])) replies = call(script.whole());
-    return replies;
+    auto reply = cluster_ != nullptr ? cluster_->run_here(script, deadline, pushes_first)
+                                     : server_->run_here(script, deadline, pushes_first);
+    if (!reply) return std::nullopt;
+    return judged(*std::move(reply));
   }
 
   Result<Reply> judged(Result<Reply> reply, bool reads_only = false) {
     auto outcome = redis::checked(std::move(reply), address_, reads_only);
+    if (outcome || outcome.error().code() != Errc::kPermissionDenied) return outcome;
     // A permission was revoked: the next request asks again which ones are left.
-    if (!outcome && outcome.error().code() == Errc::kPermissionDenied) may_write_ = false;
+    for (redis::Connections* each : servers()) each->may_write() = false;
     return outcome;
   }
 
-  void read(const std::vector<std::string_view>& words, base::BootInstant deadline,
+  void read(std::string_view name, std::vector<std::string> words, base::BootInstant deadline,
             Done<Reply> done) {
-    redis::Command command;
-    command.reads_only = true;
-    redis::append_command(command.wire, words);
-    pipeline_.send(std::move(command), deadline,
-                   [this, done = std::move(done)](Result<Reply> reply) {
-                     done(redis::checked(std::move(reply), address_, /*reads_only=*/true));
-                   });
+    auto then = [this, done = std::move(done)](Result<Reply> reply) {
+      done(redis::checked(std::move(reply), address_, /*reads_only=*/true));
+    };
+    if (cluster_ != nullptr) {
+      return cluster_->read(requests_.slot_of(name), std::move(words), deadline, std::move(then));
+    }
+    server_->read({words.begin(), words.end()}, deadline, std::move(then));
+  }
+
+  // Asks this server, wherever the lock is.
+  static decltype(redis::DoctorAccess::read) reader_of(redis::Connections& server) {
+    return [&server](const std::vector<std::string_view>& words, base::BootInstant deadline,
+                     Done<Reply> done) {
+      server.read(words, deadline,
+                  [where = server.where(), done = std::move(done)](Result<Reply> reply) {
+                    done(redis::checked(std::move(reply), where, /*reads_only=*/true));
+                  });
+    };
   }
 
   // Tries without waiting; nullopt if it would have to wait.
@@ -583,9 +597,12 @@ class RedisStore final : public port::Store {
         });
   }
 
+  std::string trial_name() const {
+    return (name_space_.empty() ? "" : name_space_ + "/") + "holdfast-doctor/" + requests_.client();
+  }
+
   void try_lock(base::BootInstant deadline, Done<void> done) {
-    const std::string name =
-        (name_space_.empty() ? "" : name_space_ + "/") + "holdfast-doctor/" + requests_.client();
+    const std::string name = trial_name();
     redis::try_lock(
         {*this,
          [this](port::AcquireRequest request, Done<AcquisitionState> then) {
@@ -600,7 +617,8 @@ class RedisStore final : public port::Store {
          },
          [=, this](const port::Task& then) {
            const std::string key = redis::record_key(name);
-           read({"DEL", key, key + ":t", key + ":h", key + ":w", key + ":q", key + ":m", key + ":b",
+           read(name,
+                {"DEL", key, key + ":t", key + ":h", key + ":w", key + ":q", key + ":m", key + ":b",
                  key + ":v"},
                 base::BootClock::now() + std::chrono::seconds(1),
                 [then](const Result<Reply>&) { then(); });
@@ -610,11 +628,13 @@ class RedisStore final : public port::Store {
 
   // --- On the loop.
 
-  void on_message(std::string_view payload) {
+  // `current`: it comes from the server that has the lock now.
+  void on_message(std::string_view payload, bool current = true) {
     if (const auto key = redis::told_value(payload)) return values_->tell(std::string(*key));
     auto push = redis::parse_push(payload);
     // A grant that another client's release made counts after a confirmed renewal of one's own.
-    if (push && confirmed_ != nullptr) push->kind = port::Push::Kind::kHint;
+    const bool counts = current && remote_->address.replicas == 0;
+    if (push && !counts) push->kind = port::Push::Kind::kHint;
     if (push) listener_->on_push(*push);
   }
 
@@ -638,9 +658,6 @@ class RedisStore final : public port::Store {
   const std::string name_space_;
   const std::string address_;
   const redis::Requests requests_;
-  std::array<std::atomic<bool>, redis::kScripts> known_{};  // To the server, by its answers.
-  std::atomic<bool> may_write_{false};                      // By the permissions at the last check.
-
   std::atomic<int> subscribing_{0};  // Acquires whose first try, without waiting, is under way.
 
   std::atomic<std::size_t> ends_under_way_{0};
@@ -648,11 +665,8 @@ class RedisStore final : public port::Store {
   base::LocalMutex mutex_;
   base::LocalCondition ended_;  // With the mutex.
 
-  redis::Pipeline pipeline_;
-  const std::unique_ptr<redis::ConfirmedLink> confirmed_;  // Null unless replicas have to confirm.
-  redis::DirectLink direct_;
-  redis::Renewer renewer_;  // After connect(), the renewal thread's.
-  redis::Subscriber subscriber_;
+  const std::unique_ptr<redis::Connections> server_;  // Null in a cluster.
+  const std::shared_ptr<redis::Cluster> cluster_;     // Null elsewhere.
   const std::shared_ptr<port::ValueWatches> values_;
   const std::shared_ptr<redis::SentinelPrimary> sentinels_;
   const redis::RemotePtr remote_;
@@ -670,28 +684,14 @@ Result<std::unique_ptr<port::Store>> make_redis_store(port::StoreUrl url,
 Result<std::unique_ptr<port::Store>> make_redis_store_for_test(port::StoreUrl url,
                                                                const port::StoreContext& context,
                                                                RedisTuning tuning) {
-  const auto recipe = redis::take_recipe_options(url);
-  if (!recipe) return recipe.error();
-  auto address = redis::parse_redis_url(url);
-  if (!address) return address.error();
-  if (auto known = port::reject_unknown_options(url, "redis"); !known) return known.error();
-  if (auto fits = redis::check_recipe(*recipe, *address); !fits) return fits.error();
-  std::shared_ptr<redis::SentinelPrimary> sentinels;
-  if (!address->sentinels.empty()) {
-    auto made = redis::SentinelPrimary::make(
-        *context.io, *address,
-        [listener = context.listener](const std::string& line) { listener->on_alarm(line); });
-    if (!made) return made.error();
-    sentinels = *std::move(made);
+  auto opening = redis::read_url(std::move(url), context);
+  if (!opening) return opening.error();
+  if (opening->recipe.recipe != redis::Recipe::kNone) {
+    return recipes::make_store(
+        redis::make_recipe_backend(std::move(opening->remote), opening->recipe, context), context);
   }
-  auto remote = redis::Remote::make(*std::move(address), sentinels);
-  if (!remote) return remote.error();
-  if (recipe->recipe != redis::Recipe::kNone) {
-    return recipes::make_store(redis::make_recipe_backend(*std::move(remote), *recipe, context),
-                               context);
-  }
-  auto store = std::make_unique<RedisStore>(*std::move(remote), std::move(sentinels), context,
-                                            std::move(tuning));
+  auto store = std::make_unique<RedisStore>(
+      std::move(opening->remote), std::move(opening->sentinels), context, std::move(tuning));
   if (auto connected = store->connect(context.open_by); !connected) return connected.error();
   return std::unique_ptr<port::Store>(std::move(store));
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/stores/redis/protocol/answers.h"
+#include "src/stores/redis/protocol/errors.h"
 #include "src/stores/redis/protocol/fields.h"
 
 namespace holdfast::stores::redis {
@@ -16,22 +17,34 @@ using port::AcquisitionState;
 // Locks per script. All other clients wait while a script runs.
 constexpr std::size_t kRenewalsPerScript = 128;
 
+// An error of one lock of several, as the scripts tell it.
+constexpr std::string_view kError = "error ";
+
 // `unconfirmed`: why what is held does not count.
-void append_states(const Result<Reply>& reply, std::size_t count,
-                   const std::optional<Error>& unconfirmed,
-                   const std::vector<port::RenewItem>& items,
-                   std::vector<Result<AcquisitionState>>& states) {
+Renewer::Answer answer_of(const Reply& reply, const std::optional<Error>& unconfirmed,
+                          const port::RenewItem& item) {
+  std::string_view said = reply.text;
+  if (said.starts_with(kError)) said.remove_prefix(kError.size());
+  auto state = renew_answer(reply.text, item);
+  if (is_redirection(said)) return {std::move(state), std::string(said)};
+  const bool held = state && state->status == port::AcquisitionStatus::kHeld;
+  if (held && unconfirmed) return {Result<AcquisitionState>(*unconfirmed)};
+  return {std::move(state)};
+}
+
+void append_answers(const Result<Reply>& reply, const Result<Reply>& good, std::size_t count,
+                    const std::optional<Error>& unconfirmed,
+                    const std::vector<port::RenewItem>& items,
+                    std::vector<Renewer::Answer>& answers) {
   for (std::size_t i = 0; i < count; ++i) {
-    const port::RenewItem& item = items[states.size()];
-    if (!reply) {
-      states.emplace_back(reply.error());
-    } else if (i < reply->items.size()) {
-      auto state = renew_answer(reply->items[i].text, item);
-      const bool held = state && state->status == port::AcquisitionStatus::kHeld;
-      states.push_back(held && unconfirmed ? Result<AcquisitionState>(*unconfirmed)
-                                           : std::move(state));
+    const port::RenewItem& item = items[answers.size()];
+    if (!good) {
+      const bool redirected = reply && is_redirection(reply->text);
+      answers.push_back({good.error(), redirected ? reply->text : std::string()});
+    } else if (i < good->items.size()) {
+      answers.push_back(answer_of(good->items[i], unconfirmed, item));
     } else {
-      states.emplace_back(Error(Errc::kCorruptState, "the server left a renewal unanswered"));
+      answers.push_back({Error(Errc::kCorruptState, "the server left a renewal unanswered")});
     }
   }
 }
@@ -46,11 +59,21 @@ Renewer::Renewer(RemotePtr remote, const Requests& requests, Confirmation confir
       on_alarm_(std::move(on_alarm)),
       link_(std::move(remote)) {}
 
-Result<std::vector<Reply>> Renewer::call(DirectLink::Turn& turn, std::string wire,
-                                         std::size_t replies, base::BootInstant deadline) const {
-  if (!confirmation_.wanted()) return turn.call(wire, replies, deadline);
-  confirmation_.append(wire, deadline);
-  return turn.call(wire, replies + Confirmation::kReplies, deadline);
+Result<std::vector<Reply>> Renewer::call(DirectLink::Turn& turn,
+                                         const std::vector<std::string>& requests,
+                                         base::BootInstant deadline, How how) const {
+  const bool prefixed = how == How::kAfterAsk;
+  std::string wire;
+  for (const std::string& request : requests) wire += (prefixed ? asking() : "") + request;
+  const std::size_t number = requests.size() * (prefixed ? 2 : 1);
+  if (confirmation_.wanted()) confirmation_.append(wire, deadline);
+  auto replies =
+      turn.call(wire, number + (confirmation_.wanted() ? Confirmation::kReplies : 0), deadline);
+  if (!replies || !prefixed) return replies;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    replies->erase(replies->begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return replies;
 }
 
 std::optional<Error> Renewer::unconfirmed(std::vector<Reply>& replies) const {
@@ -66,35 +89,47 @@ std::optional<Error> Renewer::unconfirmed(std::vector<Reply>& replies) const {
 
 Result<std::vector<Result<AcquisitionState>>> Renewer::renew(
     const std::vector<port::RenewItem>& items, base::BootInstant deadline) {
-  auto turn = link_.try_take();
-  if (!turn) return Error(Errc::kClosed, address_ + ": the client is closed: connect again");
-  std::string wire;
-  std::vector<ScriptCall> scripts;
-  for (std::size_t from = 0; from < items.size(); from += kRenewalsPerScript) {
-    scripts.push_back(
-        requests_.renew(items, from, std::min(items.size(), from + kRenewalsPerScript)));
-    wire += scripts.back().by_hash();
-  }
-  base::BootInstant sent = base::BootClock::now();
-  auto replies = call(*turn, std::move(wire), scripts.size(), deadline);
-  if (!replies) return replies.error();
-  const std::optional<Error> missing_first = unconfirmed(*replies);
+  auto answers = ask(items, deadline, How::kTogether);
+  if (!answers) return answers.error();
   std::vector<Result<AcquisitionState>> states;
   states.reserve(items.size());
+  for (Answer& each : *answers) states.push_back(std::move(each.state));
+  return states;
+}
+
+Result<std::vector<Renewer::Answer>> Renewer::ask(const std::vector<port::RenewItem>& items,
+                                                  base::BootInstant deadline, How how) {
+  auto turn = link_.try_take();
+  if (!turn) return Error(Errc::kClosed, address_ + ": the client is closed: connect again");
+  const std::size_t most = how == How::kTogether ? kRenewalsPerScript : 1;
+  std::vector<ScriptCall> scripts;
+  std::vector<std::string> requests;
+  for (std::size_t from = 0, to = 0; from < items.size(); from = to) {
+    const std::uint16_t slot = requests_.slot_of(items[from].name);
+    while (to < items.size() && to - from < most && requests_.slot_of(items[to].name) == slot) ++to;
+    scripts.push_back(requests_.renew(items, from, to));
+    requests.push_back(scripts.back().by_hash());
+  }
+  base::BootInstant sent = base::BootClock::now();
+  auto replies = call(*turn, requests, deadline, how);
+  if (!replies) return replies.error();
+  const std::optional<Error> missing_first = unconfirmed(*replies);
+  std::vector<Answer> answers;
+  answers.reserve(items.size());
   for (std::size_t i = 0; i < scripts.size(); ++i) {
     Result<Reply> reply = std::move((*replies)[i]);
     std::optional<Error> missing = missing_first;
     if (is_unknown_script(reply)) {
       sent = base::BootClock::now();
-      auto again = call(*turn, scripts[i].whole(), 1, deadline);
+      auto again = call(*turn, {scripts[i].whole()}, deadline, how);
       missing = again ? unconfirmed(*again) : std::nullopt;
       reply = again ? Result<Reply>(std::move(again->front())) : Result<Reply>(again.error());
     }
     if (reply && !reply->items.empty()) watch_clock(sent, reply->items.back().text);
-    append_states(checked(std::move(reply), address_), scripts[i].key_count(), missing, items,
-                  states);
+    append_answers(reply, checked(reply, address_), scripts[i].key_count(), missing, items,
+                   answers);
   }
-  return states;
+  return answers;
 }
 
 // Leases end by the server's wall clock, so operators are told when that clock was set.

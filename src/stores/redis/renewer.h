@@ -5,6 +5,7 @@
 // it. Blocking: renew(), until its deadline. Errors: those of DirectLink; each lock has its own.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -30,9 +31,18 @@ class Renewer {
   Renewer(RemotePtr remote, const Requests& requests, Confirmation confirmation,
           std::function<void(std::string)> on_alarm);
 
-  // Sends 128 locks per script, and all scripts in one write.
+  // Sends 128 locks of one slot per script, and all scripts in one write.
   Result<std::vector<Result<port::AcquisitionState>>> renew(
       const std::vector<port::RenewItem>& items, base::BootInstant deadline);
+
+  struct Answer {
+    Result<port::AcquisitionState> state;
+    std::string redirection{};  // The server's words, if nothing was done because the slot moves.
+  };
+  // How renewals are asked for: several locks per script, or one, or one after an ASK.
+  enum class How : std::uint8_t { kTogether, kAlone, kAfterAsk };
+  Result<std::vector<Answer>> ask(const std::vector<port::RenewItem>& items,
+                                  base::BootInstant deadline, How how);
   // `microseconds` is the server's time in the answer to the request that left at `sent`.
   void watch_clock(base::BootInstant sent, std::string_view microseconds);
 
@@ -42,9 +52,9 @@ class Renewer {
   void abandon() noexcept { link_.abandon(); }
 
  private:
-  // Sends it, with a confirmation after it. The replies of the confirmation come last.
-  Result<std::vector<Reply>> call(DirectLink::Turn& turn, std::string wire, std::size_t replies,
-                                  base::BootInstant deadline) const;
+  // Sends the requests, with a confirmation after them. The replies of the confirmation come last.
+  Result<std::vector<Reply>> call(DirectLink::Turn& turn, const std::vector<std::string>& requests,
+                                  base::BootInstant deadline, How how) const;
   // nullopt: it is confirmed. Takes the replies of the confirmation away.
   std::optional<Error> unconfirmed(std::vector<Reply>& replies) const;
 

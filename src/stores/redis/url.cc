@@ -3,8 +3,6 @@
 #include <string_view>
 #include <utility>
 
-#include "src/port/url_parts.h"
-
 namespace holdfast::stores::redis {
 namespace {
 
@@ -18,6 +16,10 @@ constexpr std::string_view kSentinelPrefix = "sentinel_";
 
 bool names_sentinels(const port::StoreUrl& url) {
   return url.scheme == "redis+sentinel" || url.scheme == "rediss+sentinel";
+}
+
+bool names_cluster(const port::StoreUrl& url) {
+  return url.scheme == "redis+cluster" || url.scheme == "rediss+cluster";
 }
 
 // Takes the options with the prefix, as those of a URL of its own.
@@ -78,6 +80,13 @@ Result<void> take_host(const port::StoreUrl& url, RedisAddress& address) {
   return {};
 }
 
+Result<void> take_nodes(const port::StoreUrl& url, RedisAddress& address) {
+  auto nodes = port::parse_endpoints(url, {address.host, address.port}, "redis");
+  if (!nodes) return nodes.error();
+  address.nodes = *std::move(nodes);
+  return {};
+}
+
 Result<void> take_path(port::StoreUrl& url, bool db_is_option, RedisAddress& address) {
   std::string path = std::exchange(url.path, "");
   if (url.scheme == "redis+unix") {
@@ -106,7 +115,7 @@ Result<void> take_credentials(port::StoreUrl& url, RedisAddress& address) {
   if (!login) return login.error();
   address.user = std::move(login->user);
   address.password = std::move(login->password);
-  address.tls = url.scheme == "rediss" || url.scheme == "rediss+sentinel";
+  address.tls = url.scheme.starts_with("rediss");
   auto tls = port::take_tls(url, address.tls, "redis", "rediss://");
   if (!tls) return tls.error();
   address.tls_ca = std::move(tls->ca);
@@ -121,6 +130,11 @@ Result<void> take_credentials(port::StoreUrl& url, RedisAddress& address) {
 std::string RedisAddress::display() const {
   const std::string tail = db == 0 ? "" : (socket_path.empty() ? "/" : "?db=") + std::to_string(db);
   if (!socket_path.empty()) return "redis+unix://" + socket_path + tail;
+  if (!nodes.empty()) {
+    std::string hosts;
+    for (const port::Endpoint& each : nodes) hosts += (hosts.empty() ? "" : ",") + each.text();
+    return (tls ? "rediss+cluster://" : "redis+cluster://") + hosts;
+  }
   if (!sentinels.empty()) {
     std::string hosts;
     for (const RedisAddress& each : sentinels) {
@@ -134,13 +148,16 @@ std::string RedisAddress::display() const {
 
 Result<RedisAddress> parse_redis_url(port::StoreUrl& url) {
   if (url.scheme != "redis" && url.scheme != "rediss" && url.scheme != "redis+unix" &&
-      !names_sentinels(url)) {
-    return bad("begins with redis://, rediss://, redis+unix:// or redis+sentinel://");
+      !names_sentinels(url) && !names_cluster(url)) {
+    return bad(
+        "begins with redis://, rediss://, redis+unix://, redis+sentinel:// or redis+cluster://");
   }
   RedisAddress address;
   if (auto taken = take_credentials(url, address); !taken) return taken.error();
   const bool by_sentinels = names_sentinels(url);
-  auto hosts = by_sentinels ? take_sentinels(url, address) : take_host(url, address);
+  auto hosts = by_sentinels         ? take_sentinels(url, address)
+               : names_cluster(url) ? take_nodes(url, address)
+                                    : take_host(url, address);
   if (!hosts) return hosts.error();
   const auto options = port::UrlOptions::take(url, "redis", kUrlOptions);
   if (!options) return options.error();
@@ -150,6 +167,9 @@ Result<RedisAddress> parse_redis_url(port::StoreUrl& url) {
   address.replicas_timeout = options->time("replicas_timeout");
   for (RedisAddress& each : address.sentinels) each.connect_timeout = address.connect_timeout;
   if (auto taken = take_path(url, options->has("db"), address); !taken) return taken.error();
+  if (!address.nodes.empty() && address.db != 0) {
+    return bad("a cluster has database 0 only: leave the database out");
+  }
   return address;
 }
 

@@ -6,6 +6,8 @@
 //   redis+sentinel://[[user]:password@]host[:port],host...[/db]?primary=NAME
 //                                                  Sentinels; port 26379
 //   rediss+sentinel://...                          the same; Sentinels and servers speak TLS
+//   redis+cluster://[[user]:password@]host[:port],host...
+//                                                  some nodes of a cluster; rediss+cluster:// TLS
 //
 // In a Sentinel URL, user and password are those of the servers. The Sentinels have options of
 // their own, with `sentinel_` before the name: nothing of the servers' log-in goes to a Sentinel.
@@ -28,6 +30,7 @@
 #include "holdfast/result.h"
 #include "src/port/store_url.h"
 #include "src/port/url_options.h"
+#include "src/port/url_parts.h"
 
 namespace holdfast::stores::redis {
 
@@ -60,6 +63,8 @@ struct RedisAddress {
   // With Sentinels, the host and port above are unused.
   std::vector<RedisAddress> sentinels;
   std::string primary;
+  // Some nodes of a cluster. With it, the host and port above are unused.
+  std::vector<port::Endpoint> nodes;
 
   // "redis://host:6379/0": for messages.
   std::string display() const;

@@ -154,6 +154,22 @@ TEST_F(RedisUrlTest, LeavesWhatItDoesNotKnow) {
   EXPECT_EQ(url->path, "");
 }
 
+TEST_F(RedisUrlTest, NamesNodesOfACluster) {
+  const RedisAddress address = good("redis+cluster://u:p@a:7001,b,[::1]:7003?replicas=1");
+  ASSERT_EQ(address.nodes.size(), 3U);
+  EXPECT_EQ(address.nodes[0].text(), "a:7001");
+  EXPECT_EQ(address.nodes[1].text(), "b:6379");
+  EXPECT_EQ(address.nodes[2].text(), "[::1]:7003");
+  EXPECT_EQ(address.user, "u");
+  EXPECT_EQ(address.replicas, 1U);
+  EXPECT_FALSE(address.tls);
+  EXPECT_EQ(address.display(), "redis+cluster://a:7001,b:6379,[::1]:7003");
+  const RedisAddress secure = good("rediss+cluster://a?tls_ca=/ca.pem");
+  EXPECT_TRUE(secure.tls);
+  EXPECT_EQ(secure.display(), "rediss+cluster://a:6379");
+  EXPECT_TRUE(good("redis://a").nodes.empty());
+}
+
 TEST_F(RedisUrlTest, RefusesWhatCannotBeMeant) {
   for (const char* text : {"redis://h:0",
                            "redis://h:65536",
@@ -184,6 +200,11 @@ TEST_F(RedisUrlTest, RefusesWhatCannotBeMeant) {
                            "rediss://h?tls_ca=",
                            "redis://h?connect_timeout=0",
                            "redis://h?connect_timeout=soon",
+                           "redis+cluster://a,",
+                           "redis+cluster://a,a",
+                           "redis+cluster://a/1",
+                           "redis+cluster://a?db=1",
+                           "redis+cluster://a?tls_ca=/x",
                            "redis://u%zz@h"}) {
     const auto address = parse(text);
     ASSERT_FALSE(address) << text;

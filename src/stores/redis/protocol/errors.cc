@@ -1,6 +1,7 @@
 #include "src/stores/redis/protocol/errors.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 namespace holdfast::stores::redis {
@@ -15,7 +16,7 @@ struct Row {
 };
 
 constexpr std::string_view kNoCluster =
-    "the server is a node of a cluster, whose redirections are not followed: use a single server";
+    "the server is a node of a cluster: name some of its nodes as redis+cluster://HOST,HOST";
 
 // The first matching row counts, so special rows come before general ones.
 constexpr Row kTable[] = {
@@ -121,6 +122,19 @@ Error to_error(const Reply& error_reply, std::string_view what, bool reads_only)
   }
   return {Errc::kOutcomeUnknown,
           head + "the server refused in a way that does not say whether it wrote" + said};
+}
+
+bool is_redirection(std::string_view text) {
+  constexpr std::string_view kWords[] = {"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"};
+  return std::find(std::begin(kWords), std::end(kWords), text.substr(0, text.find(' '))) !=
+         std::end(kWords);
+}
+
+std::string asking() {
+  std::string wire;
+  const std::string_view words[] = {"ASKING"};
+  append_command(wire, words);
+  return wire;
 }
 
 }  // namespace holdfast::stores::redis

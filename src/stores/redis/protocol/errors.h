@@ -6,6 +6,7 @@
 // Thread-safety: pure functions.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "holdfast/errc.h"
@@ -19,5 +20,12 @@ Error to_error(const Reply& error_reply, std::string_view what, bool reads_only 
 
 // Whether the server has become a replica. Its name may lead to another server by now.
 inline bool is_demotion(const Reply& reply) { return reply.error_word() == "READONLY"; }
+
+// Whether another request may help: the server says who serves the slot, or that it moves. Nothing
+// was done.
+bool is_redirection(std::string_view text);
+
+// "ASKING", to be written before a request that ASK has redirected.
+std::string asking();
 
 }  // namespace holdfast::stores::redis

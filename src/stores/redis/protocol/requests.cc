@@ -32,6 +32,11 @@ std::string terms_of(const port::AcquireRequest& request) {
   return text;
 }
 
+std::optional<SlotTags> tags_in(ScriptHost place) {
+  if (place == ScriptHost::kServer) return std::nullopt;
+  return SlotTags();
+}
+
 }  // namespace
 
 bool malformed(const port::AcquireRequest& request) {
@@ -44,21 +49,35 @@ bool malformed(const port::AcquireRequest& request) {
          (permits && (mode.permits == 0 || mode.capacity == 0));
 }
 
+Requests::Requests(std::string client, std::function<machine::Instant()> now, ScriptHost place)
+    : client_(std::move(client)), now_(std::move(now)), place_(place), tags_(tags_in(place)) {}
+
+std::uint16_t Requests::slot_of(std::string_view lock) const {
+  return tags_ ? redis::slot_of(lock) : std::uint16_t{0};
+}
+
+std::string Requests::channel_in(std::uint16_t slot) const {
+  return channel_of(client_) + (tags_ ? tags_->of(slot) : std::string());
+}
+
 ScriptCall Requests::call(ScriptName name, std::string_view lock,
                           std::initializer_list<std::string_view> args) const {
-  ScriptCall made(name, clock());
+  ScriptCall made = begin(name);
   made.add_key(record_key(lock));
   for (const std::string_view arg : args) made.add(arg);
-  add_test_clock(made);
+  finish(made, lock);
   return made;
 }
 
-void Requests::add_test_clock(ScriptCall& made) const {
+void Requests::finish(ScriptCall& made, std::string_view lock) const {
   if (now_) made.add(padded(static_cast<std::uint64_t>(now_().time_since_epoch().count())));
+  if (!tags_) return;
+  const std::uint16_t slot = slot_of(lock);
+  made.end_in_slot(slot, tags_->of(slot));
 }
 
 ScriptCall Requests::acquire(const port::AcquireRequest& request) const {
-  ScriptCall made(ScriptName::kAcquire, clock());
+  ScriptCall made = begin(ScriptName::kAcquire);
   made.add_key(record_key(request.name));
   made.add(client_);
   const std::string terms = terms_of(request);
@@ -69,12 +88,12 @@ ScriptCall Requests::acquire(const port::AcquireRequest& request) const {
   made.add(request.ttl.count());
   made.add(to_json(request.owner));
   made.add(terms);
-  add_test_clock(made);
+  finish(made, request.name);
   return made;
 }
 
 ScriptCall Requests::acquire_all(const std::vector<port::AcquireRequest>& requests) const {
-  ScriptCall made(ScriptName::kAcquireAll, clock());
+  ScriptCall made = begin(ScriptName::kAcquireAll);
   for (const port::AcquireRequest& request : requests) made.add_key(record_key(request.name));
   made.add(client_);
   for (const port::AcquireRequest& request : requests) {
@@ -84,12 +103,12 @@ ScriptCall Requests::acquire_all(const std::vector<port::AcquireRequest>& reques
     made.add(to_json(request.owner));
     made.add(terms_of(request));
   }
-  add_test_clock(made);
+  finish(made, requests.front().name);
   return made;
 }
 
 ScriptCall Requests::end_all(const std::vector<port::AcquisitionRequest>& requests) const {
-  ScriptCall made(ScriptName::kEnd, clock());
+  ScriptCall made = begin(ScriptName::kEnd);
   for (const port::AcquisitionRequest& request : requests) made.add_key(record_key(request.name));
   made.add(client_);
   for (const port::AcquisitionRequest& request : requests) {
@@ -97,25 +116,25 @@ ScriptCall Requests::end_all(const std::vector<port::AcquisitionRequest>& reques
     made.add(padded(request.issue));
     made.add("release");
   }
-  add_test_clock(made);
+  finish(made, requests.front().name);
   return made;
 }
 
 ScriptCall Requests::end(std::string_view how, const port::AcquisitionRequest& request) const {
-  ScriptCall made(ScriptName::kEnd, clock());
+  ScriptCall made = begin(ScriptName::kEnd);
   made.add_key(record_key(request.name));
   made.add(client_);
   if (by_server_time() && how == "release") made.begin_own(BatchPart::Kind::kRelease);
   made.add(id_text(request.id));
   made.add(padded(request.issue));
   made.add(how);
-  add_test_clock(made);
+  finish(made, request.name);
   return made;
 }
 
 ScriptCall Requests::renew(const std::vector<port::RenewItem>& items, std::size_t from,
                            std::size_t to) const {
-  ScriptCall made(ScriptName::kRenew, clock());
+  ScriptCall made = begin(ScriptName::kRenew);
   for (std::size_t i = from; i < to; ++i) made.add_key(record_key(items[i].name));
   made.add(client_);
   for (std::size_t i = from; i < to; ++i) {
@@ -125,7 +144,7 @@ ScriptCall Requests::renew(const std::vector<port::RenewItem>& items, std::size_
     made.add(item.ttl.count());
     made.add(item.waiter_ttl.count());
   }
-  add_test_clock(made);
+  finish(made, items[from].name);
   return made;
 }
 

@@ -5,7 +5,8 @@
 
 namespace holdfast::stores::redis {
 
-ScriptCall::ScriptCall(ScriptName name, ScriptClock clock) : name_(name), clock_(clock) {
+ScriptCall::ScriptCall(ScriptName name, ScriptClock clock, ScriptHost place)
+    : name_(name), clock_(clock), place_(place) {
   words_text_.reserve(480);  // Enough for an uncontended request.
 }
 
@@ -19,6 +20,12 @@ void ScriptCall::begin_own(BatchPart::Kind kind) {
   kind_ = kind;
   own_at_ = words_text_.size();
   own_from_ = words_;
+}
+
+void ScriptCall::end_in_slot(std::uint16_t slot, std::string_view tag) {
+  slot_ = slot;
+  tail_at_ = words_text_.size();
+  add(tag);
 }
 
 void ScriptCall::add(std::string_view arg) {
@@ -37,22 +44,27 @@ std::string ScriptCall::encode(std::string_view command, std::string_view script
   return wire;
 }
 
-std::string ScriptCall::by_hash() const { return encode("EVALSHA", script(name_, clock_).sha1); }
+std::string ScriptCall::by_hash() const {
+  return encode("EVALSHA", script(name_, clock_, place_).sha1);
+}
 
 BatchPart ScriptCall::batch_part_of(const std::string& by_hash) const {
   if (kind_ == BatchPart::Kind::kNone) return {};
   constexpr std::size_t kOneKey = 7;  // "$1\r\n1\r\n"
   const std::size_t key = by_hash.size() - words_text_.size();
   const auto at = [](std::size_t place) { return static_cast<std::uint16_t>(place); };
+  const std::size_t tail = tail_at_ == 0 ? by_hash.size() : key + tail_at_;
   return {kind_,
-          static_cast<std::uint8_t>(words_ - own_from_),
+          static_cast<std::uint8_t>(words_ - own_from_ - (tail_at_ == 0 ? 0 : 1)),
           at(key - kOneKey),
           at(key),
           at(key + common_at_),
-          at(key + own_at_)};
+          at(key + own_at_),
+          slot_,
+          static_cast<std::uint32_t>(tail)};
 }
 
-std::string ScriptCall::whole() const { return encode("EVAL", script(name_, clock_).text); }
+std::string ScriptCall::whole() const { return encode("EVAL", script(name_, clock_, place_).text); }
 
 Result<Reply> checked(Result<Reply> reply, std::string_view what, bool reads_only) {
   if (!reply || !reply->is_error()) return reply;

@@ -18,7 +18,8 @@ namespace holdfast::stores::redis {
 
 class ScriptCall {
  public:
-  explicit ScriptCall(ScriptName name, ScriptClock clock = ScriptClock::kServer);
+  explicit ScriptCall(ScriptName name, ScriptClock clock = ScriptClock::kServer,
+                      ScriptHost place = ScriptHost::kServer);
 
   // Add the keys before other words.
   void add_key(std::string_view key);
@@ -30,6 +31,11 @@ class ScriptCall {
   std::size_t key_count() const { return keys_; }
   // Marks where this request's own words begin. With its key they can join a batch.
   void begin_own(BatchPart::Kind kind);
+
+  // In a cluster: the slot of the keys, and its tag. Only requests of one slot join, and the tag
+  // comes once.
+  void end_in_slot(std::uint16_t slot, std::string_view tag);
+  std::uint16_t slot() const { return slot_; }
 
   // EVALSHA: the server runs the script if it has it, and answers NOSCRIPT otherwise.
   std::string by_hash() const;
@@ -45,11 +51,14 @@ class ScriptCall {
 
   ScriptName name_;
   ScriptClock clock_;
+  ScriptHost place_;
+  std::uint16_t slot_ = 0;
   std::size_t keys_ = 0;
   std::size_t words_ = 0;
   std::size_t common_at_ = 0;  // Right after the keys.
   std::size_t own_at_ = 0;
   std::size_t own_from_ = 0;  // Words.
+  std::size_t tail_at_ = 0;   // 0: no tag.
   BatchPart::Kind kind_ = BatchPart::Kind::kNone;
   std::string words_text_;  // Keys and arguments in the protocol's form, in one buffer.
 };

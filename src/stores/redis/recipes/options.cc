@@ -32,6 +32,10 @@ Result<void> check_recipe(const RecipeOptions& options, const RedisAddress& addr
     return Error(Errc::kInvalidArgument,
                  "redis URL: recipe= does not follow Sentinels yet: name the primary itself");
   }
+  if (!address.nodes.empty()) {
+    return Error(Errc::kInvalidArgument,
+                 "redis URL: recipe= does not follow a cluster: name a single server");
+  }
   return {};
 }
 

@@ -9,11 +9,11 @@ namespace holdfast::stores::redis {
 
 // The positions of such a request's parts in its bytes:
 //
-//   *9 EVALSHA <hash>  1  <key>  <client>  <id> <issue> ...
-//                      ^  ^      ^         ^
-//                  count  key    common    own
+//   *9 EVALSHA <hash>  1  <key>  <client>  <id> <issue> ...  <tag>
+//                      ^  ^      ^         ^                 ^
+//                  count  key    common    own               tail: a cluster's; else the end
 //
-// Requests of one kind on one connection have the same script and the same common word.
+// Requests of one kind and slot on one connection have the same script, common word and tail.
 struct BatchPart {
   enum class Kind : std::uint8_t { kNone, kAcquire, kRelease };
 
@@ -23,6 +23,8 @@ struct BatchPart {
   std::uint16_t key = 0;
   std::uint16_t common = 0;
   std::uint16_t own = 0;
+  std::uint16_t slot = 0;
+  std::uint32_t tail = 0;
 };
 
 }  // namespace holdfast::stores::redis

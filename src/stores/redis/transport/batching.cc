@@ -41,12 +41,15 @@ void take_next(OperationList& waiting, base::BootInstant now, bool join, Operati
   if (wanted == Kind::kNone) return taken.push(waiting.pop());
   OperationList passed;
   std::size_t bytes = 0;
+  const auto other_slot = [&](const Operation& next) {
+    return !taken.empty() && taken.front()->command.part.slot != next.command.part.slot;
+  };
   for (std::size_t i = 0; i < kMostLookedThrough && !waiting.empty(); ++i) {
     const Operation& next = *waiting.front();
     const Kind kind = kind_of(next);
     // No request may overtake one that goes alone.
     if (kind == Kind::kNone) break;
-    if (kind != wanted) {
+    if (kind != wanted || other_slot(next)) {
       passed.push(waiting.pop());
     } else if (next.deadline <= now) {
       late.push(waiting.pop());
@@ -73,7 +76,8 @@ void append_request(std::string& out, const OperationList& taken) {
   const std::size_t number = taken.size();
   // The command, the hash, the number of keys and the common word come once. Each part adds its key
   // and its own words.
-  append_array_header(out, 4 + number * (1U + part.own_words));
+  const std::string_view tail = bytes_of(first, part.tail, first.command.wire.size());
+  append_array_header(out, 4 + number * (1U + part.own_words) + (tail.empty() ? 0 : 1));
   out += bytes_of(first, first.command.wire.find('\n') + 1, part.count);
   append_word(out, std::to_string(number));
   for (const Operation* each = &first; each != nullptr; each = each->next) {
@@ -81,14 +85,16 @@ void append_request(std::string& out, const OperationList& taken) {
   }
   out += bytes_of(first, part.common, part.own);
   for (const Operation* each = &first; each != nullptr; each = each->next) {
-    out += bytes_of(*each, each->command.part.own, each->command.wire.size());
+    out += bytes_of(*each, each->command.part.own, each->command.part.tail);
   }
+  out += tail;
 }
 
 bool concerns_each(const Reply& refusal) {
-  constexpr std::string_view kWords[] = {"NOSCRIPT",   "READONLY", "LOADING",     "MASTERDOWN",
-                                         "MISCONF",    "BUSY",     "NOAUTH",      "UNKILLABLE",
-                                         "NOREPLICAS", "FAILOVER", "NOMASTERLINK"};
+  constexpr std::string_view kWords[] = {
+      "NOSCRIPT", "READONLY",   "LOADING",    "MASTERDOWN", "MISCONF",      "BUSY",
+      "NOAUTH",   "UNKILLABLE", "NOREPLICAS", "FAILOVER",   "NOMASTERLINK", "MOVED",
+      "CLUSTERDOWN"};
   return std::find(std::begin(kWords), std::end(kWords), refusal.error_word()) != std::end(kWords);
 }
 

@@ -173,6 +173,31 @@ TEST_F(BatchingTest, TheRequestHasTheKeysThenTheClientThenWhatIsEachOnes) {
   EXPECT_EQ(wire_, expected);
 }
 
+TEST_F(BatchingTest, InAClusterOnlyRequestsOfOneSlotJoinAndTheTagComesOnce) {
+  const Requests ours("00000000c11e4701", nullptr, ScriptHost::kCluster);
+  const auto release = [&](const std::string& name) {
+    wait(ours.end("release", {name, {1, 2}, kLater, 7}), name);
+  };
+  ASSERT_NE(ours.slot_of("a"), ours.slot_of("b"));
+  release("a");
+  release("b");
+  release("a");
+  EXPECT_THAT(sent(), ElementsAre(ElementsAre("a", "a"), ElementsAre("b")));
+  release("a");
+  release("a");
+  ASSERT_THAT(sent(), SizeIs(1));
+  const std::string& hash =
+      script(ScriptName::kEnd, ScriptClock::kServer, ScriptHost::kCluster).sha1;
+  const std::string id = "00000000000000010000000000000002";
+  const std::string tag = SlotTags().of(ours.slot_of("a"));
+  const std::vector<std::string_view> words{
+      "EVALSHA",          hash,      "2", "hf1:{a}",          "hf1:{a}", "00000000c11e4701", id,
+      "0000000000000007", "release", id,  "0000000000000007", "release", tag};
+  std::string expected;
+  append_command(expected, words);
+  EXPECT_EQ(wire_, expected);
+}
+
 TEST_F(BatchingTest, OneAloneIsSentAsItIs) {
   acquire("a");
   ASSERT_THAT(sent(), SizeIs(1));
@@ -189,6 +214,9 @@ TEST(ConcernsEachTest, OnlyRefusalsThatDoNotDependOnTheLock) {
   EXPECT_TRUE(concerns_each(refusal("NOSCRIPT No matching script. Please use EVAL.")));
   EXPECT_TRUE(concerns_each(refusal("READONLY You can't write against a read only replica.")));
   EXPECT_TRUE(concerns_each(refusal("BUSY Redis is busy running a script.")));
+  EXPECT_TRUE(concerns_each(refusal("MOVED 3999 127.0.0.1:6381")));
+  EXPECT_FALSE(concerns_each(refusal("ASK 3999 127.0.0.1:6381")));
+  EXPECT_FALSE(concerns_each(refusal("TRYAGAIN Multiple keys request during rehashing of slot")));
   EXPECT_FALSE(concerns_each(refusal("NOPERM No permissions to access a key")));
   EXPECT_FALSE(concerns_each(refusal("CROSSSLOT Keys in request don't hash to the same slot")));
   EXPECT_FALSE(concerns_each(refusal("ERR Error running script: Script killed by user")));

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,7 @@ struct Confirmation {
   std::uint32_t replicas = 0;  // 0: nothing is confirmed.
   std::chrono::milliseconds timeout{1000};
   std::string key{};  // The small write goes to this key, which expires after a minute.
+  std::function<std::string()> key_now{};  // If set, in place of `key`. Called on any thread.
 
   bool wanted() const noexcept { return replicas > 0; }
 
@@ -37,7 +39,8 @@ struct Confirmation {
         (deadline - base::BootClock::now()) / 2);
     // WAIT 0 has no timeout.
     const auto most = std::max(std::chrono::milliseconds(1), std::min(timeout, left));
-    const std::string_view write[] = {"SET", key, "1", "PX", "60000"};
+    const std::string place = key_now ? key_now() : key;
+    const std::string_view write[] = {"SET", place, "1", "PX", "60000"};
     append_command(wire, write);
     const std::string number = std::to_string(replicas);
     const std::string milliseconds = std::to_string(most.count());

@@ -24,6 +24,7 @@ struct Operation {
   std::uint64_t end = 0;   // Position of its last byte in the connection's output.
   std::size_t joined = 1;  // In the first operation of a batch: its size.
   bool alone = false;      // It must not join a batch again.
+  bool prefix_due = false;  // The answer to the request before it has not come.
 
   std::size_t cost() const noexcept { return command.wire.size() + sizeof(Operation); }
 };

@@ -198,6 +198,7 @@ std::size_t Pipeline::Impl::put_out(OperationList& taken) {
   for (Operation* each = taken.front(); each != nullptr; each = each->next) {
     // A part has left when the last byte of the whole request has.
     each->end = given_to_link_ + out_.size();
+    each->prefix_due = each->command.has_prefix;
   }
   taken.front()->joined = number;
   sent_.append(taken);
@@ -221,6 +222,7 @@ void Pipeline::Impl::on_reply(Reply reply) {
     return;
   }
   const std::size_t number = sent_.front()->joined;
+  if (std::exchange(sent_.front()->prefix_due, false)) return;
   if (number == 1) {
     answer(sent_.pop(), std::move(reply));
   } else {

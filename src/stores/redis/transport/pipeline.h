@@ -47,6 +47,8 @@ struct Command {
   std::string wire;         // Written by append_command().
   bool reads_only = false;  // It changes nothing, so a missing answer is kUnavailable.
   BatchPart part = {};      // Whether and how it may join a batch.
+  // `wire` has a request before this one (ASKING), whose answer is dropped.
+  bool has_prefix = false;
 };
 
 struct PipelineOptions {

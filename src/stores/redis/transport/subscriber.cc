@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <set>
 #include <utility>
 #include <vector>
@@ -90,7 +91,9 @@ class Subscriber::Impl final : public LinkOwner,
 
   void ensure_on_loop(BootInstant deadline, port::Done<void> done);
   void want_on_loop(std::string channel, bool wanted);
-  void ask_for(std::string_view command, const std::string& channel);
+  void ask_for(bool join, const std::string& channel);
+  bool on_shard_reply(const Reply& reply);
+  void drop(const std::string& channel, const Error& why);
   void write_on();
   void on_confirmed();
   void lend();
@@ -122,6 +125,11 @@ class Subscriber::Impl final : public LinkOwner,
   std::vector<Waiter> waiters_;
   std::set<std::string> others_;  // Channels.
   std::string unwritten_;         // Unsent requests about them.
+  struct Asked {
+    std::string channel;
+    bool join;
+  };
+  std::deque<Asked> asked_;  // Those about sharded channels, without an answer.
   bool started_ = false;
   bool up_ = false;
   bool shut_ = false;
@@ -150,18 +158,55 @@ void Subscriber::Impl::ensure_on_loop(BootInstant deadline, port::Done<void> don
 void Subscriber::Impl::want_on_loop(std::string channel, bool wanted) {
   if (shut_) return;
   if (!wanted) {
-    if (others_.erase(channel) > 0 && confirmed()) ask_for("UNSUBSCRIBE", channel);
+    if (others_.erase(channel) > 0 && confirmed()) ask_for(/*join=*/false, channel);
     return;
   }
   if (!std::exchange(started_, true)) link_->start();
   const auto [place, fresh] = others_.insert(std::move(channel));
-  if (fresh && confirmed()) ask_for("SUBSCRIBE", *place);
+  if (fresh && confirmed()) ask_for(/*join=*/true, *place);
 }
 
-void Subscriber::Impl::ask_for(std::string_view command, const std::string& channel) {
-  const std::string_view args[] = {command, channel};
+void Subscriber::Impl::ask_for(bool join, const std::string& channel) {
+  const bool sharded = events_.on_shard != nullptr;
+  const std::string_view command = join ? "SSUBSCRIBE" : "SUNSUBSCRIBE";
+  const std::string_view args[] = {sharded ? command : join ? "SUBSCRIBE" : "UNSUBSCRIBE", channel};
   append_command(unwritten_, args);
+  if (sharded) asked_.push_back({channel, join});
   write_on();
+}
+
+// Each request about a sharded channel gets one answer, in order; the server also ends
+// subscriptions by itself. Returns whether this was about a sharded channel.
+bool Subscriber::Impl::on_shard_reply(const Reply& reply) {
+  if (events_.on_shard == nullptr || !confirmed()) return false;
+  if (reply.is_error()) {
+    if (asked_.empty()) return false;
+    const auto [channel, join] = std::move(asked_.front());
+    asked_.pop_front();
+    if (join) drop(channel, to_error(reply, where_ + ": cannot subscribe", /*reads_only=*/true));
+    return true;
+  }
+  if (reply.kind != Reply::Kind::kArray || reply.items.size() < 2) return false;
+  const std::string& kind = reply.items[0].text;
+  const std::string& channel = reply.items[1].text;
+  if (kind == "smessage" && reply.items.size() == 3) {
+    events_.on_shard(channel, reply.items[2].text);
+  } else if (kind == "ssubscribe") {
+    if (!asked_.empty()) asked_.pop_front();
+    if (events_.on_batch) events_.on_batch(channel);
+  } else if (kind == "sunsubscribe") {
+    const bool ours =
+        !asked_.empty() && !asked_.front().join && asked_.front().channel == channel;
+    if (ours) asked_.pop_front();
+    if (!ours) drop(channel, {Errc::kUnavailable, where_ + ": the slot of the channel has moved"});
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void Subscriber::Impl::drop(const std::string& channel, const Error& why) {
+  if (others_.erase(channel) > 0 && events_.on_dropped) events_.on_dropped(channel, why);
 }
 
 void Subscriber::Impl::write_on() {
@@ -184,6 +229,7 @@ void Subscriber::Impl::on_up() {
 
 void Subscriber::Impl::on_reply(Reply reply) {
   heard_ = BootClock::now();
+  if (on_shard_reply(reply)) return;
   if (reply.is_error()) {
     // This user may not subscribe to that other channel; its own channel still works.
     if (confirmed() && reply.text.starts_with("NOPERM")) return;
@@ -210,8 +256,9 @@ void Subscriber::Impl::on_confirmed() {
   end_waiters({});
   if (!shut_ && events_.on_subscribed) events_.on_subscribed(again);
   unwritten_.clear();
+  asked_.clear();
   // The server of a new connection does not know the other channels yet.
-  for (const std::string& channel : others_) ask_for("SUBSCRIBE", channel);
+  for (const std::string& channel : others_) ask_for(/*join=*/true, channel);
   lend();
 }
 

@@ -48,6 +48,12 @@ class Subscriber {
     // If set, a message on another channel comes here, and only there. Needs a subscriber without
     // a push reader.
     std::function<void(std::string_view channel)> on_other{};
+    // If set, the other channels are sharded, and their messages come here. Needs a subscriber
+    // whose push reader is not used.
+    std::function<void(std::string_view channel, std::string_view payload)> on_shard{};
+    // The server does not serve this sharded channel (any more), or the user may not use it. It is
+    // not joined again by itself.
+    std::function<void(std::string_view channel, const Error& why)> on_dropped{};
   };
 
   struct Timing {

@@ -1,6 +1,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <string>
@@ -274,6 +275,49 @@ TEST_F(SubscriberLiveTest, CloseEndsThoseThatWait) {
   EXPECT_TRUE(answer.given());
   EXPECT_EQ(code_of(answer.wait()), "kClosed");
   EXPECT_EQ(ensure(subscriber), "kClosed");
+}
+
+// Servers that are no nodes of a cluster have such channels, too.
+TEST_F(SubscriberLiveTest, ShardedChannelsAreJoinedAgainAndARefusalIsSaid) {
+  RedisServer server({.users = {"alice on >secret ~* resetchannels &news &good* +@all"}});
+  Subscriber::Events all = events();
+  std::vector<std::string> told;
+  const auto tell = [&](const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    told.push_back(line);
+  };
+  const auto was_told = [&](const std::string& line) {
+    return eventually([&] {
+      const std::lock_guard lock(mutex_);
+      return std::count(told.begin(), told.end(), line) > 0;
+    });
+  };
+  all.on_batch = [&](std::string_view channel) { tell("joined " + std::string(channel)); };
+  all.on_shard = [&](std::string_view channel, std::string_view payload) {
+    tell(std::string(channel) + ": " + std::string(payload));
+  };
+  all.on_dropped = [&](std::string_view channel, const Error& why) {
+    tell("dropped " + std::string(channel) + " " + std::string(errc_name(why.code())));
+  };
+  Subscriber subscriber(loop_.io, remote_of(server.url({.user = "alice", .password = "secret"})),
+                        "news", std::move(all));
+  subscriber.join("good1");
+  subscriber.join("bad");
+  subscriber.join("good2");
+  EXPECT_TRUE(was_told("joined good1"));
+  EXPECT_TRUE(was_told("dropped bad kPermissionDenied"));
+  EXPECT_TRUE(was_told("joined good2"));
+  EXPECT_EQ(server.command({"SPUBLISH", "good2", "one"}).integer, 1);
+  EXPECT_TRUE(was_told("good2: one"));
+  subscriber.leave("good1");
+  EXPECT_TRUE(server.eventually(
+      [](RedisServer& asked) { return asked.command({"SPUBLISH", "good1", "two"}).integer == 0; }));
+  ASSERT_EQ(server.client_kill("pubsub"), 1);
+  EXPECT_TRUE(server.eventually([](RedisServer& asked) {
+    return asked.command({"SPUBLISH", "good2", "three"}).integer == 1;
+  }));
+  EXPECT_TRUE(was_told("good2: three"));
+  subscriber.close();
 }
 
 }  // namespace
