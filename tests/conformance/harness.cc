@@ -202,9 +202,9 @@ Result<bool> Client::keep(const std::string& name, AcquisitionId id, std::uint64
   return wait_for(std::move(answer));
 }
 
-Result<EndStatus> Client::release(const std::string& name, AcquisitionId id) {
+Result<EndStatus> Client::release(const std::string& name, AcquisitionId id, bool others_wait) {
   auto [done, answer] = expect_one<EndStatus>();
-  store_->release({name, id, soon(), issue_of(id)}, std::move(done));
+  store_->release({name, id, soon(), issue_of(id), others_wait}, std::move(done));
   return wait_for(std::move(answer));
 }
 

@@ -147,7 +147,7 @@ class Client {
   Result<std::vector<Result<AcquisitionState>>> renew(std::vector<port::RenewItem> items);
   Result<bool> keep(const std::string& name, AcquisitionId id, std::uint64_t seq, Duration ttl,
                     std::optional<std::string> value = std::nullopt);
-  Result<EndStatus> release(const std::string& name, AcquisitionId id);
+  Result<EndStatus> release(const std::string& name, AcquisitionId id, bool others_wait = false);
   Result<EndStatus> cancel(const std::string& name, AcquisitionId id);
   Result<AcquisitionState> downgrade(const std::string& name, AcquisitionId id);
   Result<std::optional<LockInfo>> inspect(const std::string& name);

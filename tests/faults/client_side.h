@@ -24,10 +24,16 @@ using support::eventually;
 
 constexpr milliseconds kLong = 60s;  // No answer may take so long; a machine may stand still.
 
+// The URLs' connect_timeout is short, so on a busy machine a first try may come to nothing.
 inline Client connect(const std::string& url, milliseconds request_timeout = 3s) {
   ClientOptions options;
   options.request_timeout = request_timeout;
-  auto client = Client::connect(url, std::move(options));
+  const auto until = base::BootClock::now() + kLong;
+  auto client = Client::connect(url, options);
+  while (!client && client.error().code() == Errc::kUnavailable &&
+         base::BootClock::now() < until) {
+    client = Client::connect(url, options);
+  }
   if (!client) throw std::runtime_error(client.error().message());
   return *std::move(client);
 }

@@ -14,19 +14,16 @@
 
 #include <gtest/gtest.h>
 
-#include "src/base/random.h"
 #include "src/stores/mysql/mysql_store.h"
-#include "tests/conformance/harness.h"
+#include "tests/faults/sql_faults_suite.h"
+#include "tests/faults/url_site.h"
 #include "tests/support/eventually.h"
-#include "tests/support/fault_proxy.h"
 #include "tests/support/loopback.h"
 #include "tests/support/mariadb_server.h"
 
 namespace holdfast::testing {
 namespace {
 
-using support::Fault;
-using support::FaultProxy;
 using support::MariadbServer;
 
 MariadbServer& server() {
@@ -38,159 +35,41 @@ std::string url_at(std::uint16_t port, const std::string& options = {}) {
   return "mysql://root@127.0.0.1:" + std::to_string(port) + "/test?connect_timeout=500ms" + options;
 }
 
-class UrlSite final : public Site {
- public:
-  explicit UrlSite(std::string url) : url_(std::move(url)) {}
-  Result<std::unique_ptr<port::Store>> open(const port::StoreContext& context) override {
-    return stores::make_mysql_store(*port::StoreUrl::parse(url_), context);
-  }
-  void pass(Duration time) override { std::this_thread::sleep_for(time); }
+using UrlSite = UrlSiteOf<&stores::make_mysql_store>;
 
- private:
-  const std::string url_;
-};
-
-AcquisitionId fresh() {
-  const auto random = base::random_128();
-  return {random.high, random.low};
-}
-
-std::string hex_of(AcquisitionId id) { return base::to_hex(id.high, id.low); }
-
-// Why a store at that URL does not open.
 std::optional<Error> refusal(const std::string& url) {
-  TestLoop loop;
-  Inbox inbox(loop);
-  const auto opened = UrlSite(url).open({&loop, &inbox, "alice", loop.io()});
-  if (opened) return std::nullopt;
-  return opened.error();
+  return refusal_of<&stores::make_mysql_store>(url);
 }
+
+struct Mysql {
+  using UrlSite = testing::UrlSite;
+
+  static void need() { HOLDFAST_NEEDS_MARIADB(); }
+  static std::uint16_t port() { return server().port(); }
+  static std::string url_at(std::uint16_t port) { return testing::url_at(port); }
+  // In the middle of whatever they do.
+  static void end_connections() {
+    std::istringstream ids(
+        server().sql("SELECT id FROM information_schema.processlist WHERE db = 'test' AND "
+                     "id <> CONNECTION_ID()"));
+    for (std::string id; ids >> id;) {
+      try {
+        server().sql("KILL CONNECTION " + id);
+      } catch (const std::runtime_error&) {  // It has ended by itself.
+      }
+    }
+  }
+  static void kill_and_start() {
+    server().kill9();
+    server().start();
+  }
+};
+INSTANTIATE_TYPED_TEST_SUITE_P(OnMariadb, SqlFaultsTest, Mysql);
 
 class MysqlFaultsTest : public ::testing::Test {
  protected:
   void SetUp() override { HOLDFAST_NEEDS_MARIADB(); }
 };
-
-TEST_F(MysqlFaultsTest, AGrantWhoseReplyIsLostIsFoundAgain) {
-  FaultProxy proxy({.server_port = server().port()});
-  UrlSite site(url_at(proxy.port()));
-  Client alice(site, "alice");
-  const AcquisitionId id = fresh();
-  const int lost =
-      proxy.add({.kind = Fault::Kind::kDropReplies, .containing = hex_of(id), .times = 1});
-  const auto state = alice.acquire(Request("lost-grant", id));
-  ASSERT_TRUE(state) << state.error().message();
-  EXPECT_EQ(state->status, AcquisitionStatus::kHeld);
-  EXPECT_TRUE(proxy.wait_for_hits(lost));
-  EXPECT_EQ(*alice.release("lost-grant", id), EndStatus::kReleased);
-}
-
-TEST_F(MysqlFaultsTest, AReleaseWhoseReplyIsLostReleases) {
-  FaultProxy proxy({.server_port = server().port()});
-  UrlSite site(url_at(proxy.port()));
-  Client alice(site, "alice");
-  const AcquisitionId id = fresh();
-  ASSERT_TRUE(alice.acquire(Request("lost-release", id)));
-  proxy.add({.kind = Fault::Kind::kDropReplies, .containing = hex_of(id), .times = 1});
-  const auto end = alice.release("lost-release", id);
-  ASSERT_TRUE(end) << end.error().message();
-  const auto next = alice.acquire(Request("lost-release", fresh()).no_wait());
-  ASSERT_TRUE(next);
-  EXPECT_EQ(next->status, AcquisitionStatus::kHeld);
-}
-
-// The first request arrives when the acquisition, which a second one got, has long ended.
-TEST_F(MysqlFaultsTest, AGrantThatArrivesAfterTheReleaseChangesNothing) {
-  FaultProxy proxy({.server_port = server().port()});
-  UrlSite site(url_at(proxy.port()));
-  Client alice(site, "alice");
-  const AcquisitionId id = fresh();
-  const int held = proxy.add({.kind = Fault::Kind::kHold, .containing = hex_of(id), .times = 1});
-  const auto state = alice.acquire(Request("late", id));
-  ASSERT_TRUE(state) << state.error().message();
-  EXPECT_EQ(state->status, AcquisitionStatus::kHeld);
-  EXPECT_EQ(*alice.release("late", id), EndStatus::kReleased);
-  const auto before = proxy.stats().replies_to_the_gone;
-  proxy.remove(held);
-  ASSERT_TRUE(proxy.wait_for(
-      [&](const support::ProxyStats& stats) { return stats.replies_to_the_gone > before; }));
-  const auto seen = alice.inspect("late");
-  ASSERT_TRUE(seen);
-  EXPECT_TRUE(!*seen || (*seen)->holders.empty());
-  const auto next = alice.acquire(Request("late", fresh()).no_wait());
-  ASSERT_TRUE(next);
-  EXPECT_EQ(next->status, AcquisitionStatus::kHeld);
-}
-
-TEST_F(MysqlFaultsTest, AnUnreachableServerIsUnavailableInTime) {
-  FaultProxy proxy({.server_port = server().port()});
-  UrlSite site(url_at(proxy.port()));
-  Client alice(site, "alice");
-  proxy.refuse(true);
-  proxy.reset_all();
-  Request request("unreachable", fresh());
-  request.deadline = base::BootClock::now() + 1s;
-  const auto state = alice.acquire(request);
-  ASSERT_FALSE(state);
-  EXPECT_TRUE(state.error().code() == Errc::kUnavailable ||
-              state.error().code() == Errc::kOutcomeUnknown)
-      << state.error().message();
-  proxy.refuse(false);
-  EXPECT_TRUE(support::eventually([&] {
-    const auto again = alice.acquire(Request("reachable", fresh()));
-    return again && again->status == AcquisitionStatus::kHeld;
-  }));
-}
-
-// In the middle of whatever they do.
-void kill_connections() {
-  std::istringstream ids(
-      server().sql("SELECT id FROM information_schema.processlist WHERE db = 'test' AND "
-                   "id <> CONNECTION_ID()"));
-  for (std::string id; ids >> id;) {
-    try {
-      server().sql("KILL CONNECTION " + id);
-    } catch (const std::runtime_error&) {  // It has ended by itself.
-    }
-  }
-}
-
-// Nothing of it is the caller's problem, and no lock is left behind.
-TEST_F(MysqlFaultsTest, KilledConnectionsLoseNothing) {
-  UrlSite site(url_at(server().port()));
-  std::atomic<bool> over{false};
-  std::atomic<int> count{0};
-  Client alice(site, "alice");
-  Client bob(site, "bob");
-  Client carol(site, "carol");
-  std::vector<std::thread> users;
-  for (Client* each : {&alice, &bob, &carol}) {
-    users.emplace_back([&, each] {
-      Client& client = *each;
-      while (!over) {
-        const AcquisitionId id = fresh();
-        const auto state = client.acquire(Request("terminated", id).no_wait());
-        EXPECT_TRUE(state) << state.error().message();
-        const auto end = client.release("terminated", id);
-        EXPECT_TRUE(end) << end.error().message();
-        if (state && state->status == AcquisitionStatus::kHeld) ++count;
-      }
-    });
-  }
-  for (int i = 0; i < 10; ++i) {
-    const int before = count;
-    kill_connections();
-    EXPECT_TRUE(support::eventually([&] { return count > before + 3; }));
-  }
-  over = true;
-  for (std::thread& user : users) user.join();
-  Client last(site, "last");
-  const AcquisitionId id = fresh();
-  const auto state = last.acquire(Request("terminated", id).no_wait());
-  ASSERT_TRUE(state);
-  EXPECT_EQ(state->status, AcquisitionStatus::kHeld);
-  EXPECT_TRUE(last.release("terminated", id));
-}
 
 // A transaction is one packet, and the server goes on with it when it cannot send its answers.
 TEST_F(MysqlFaultsTest, AResetInTheMiddleOfATransactionTearsNothing) {
@@ -232,30 +111,6 @@ TEST_F(MysqlFaultsTest, AResetInTheMiddleOfATransactionTearsNothing) {
             "0\n");
 }
 
-TEST_F(MysqlFaultsTest, AKilledServerForgetsNoGrant) {
-  UrlSite site(url_at(server().port()));
-  Client alice(site, "alice");
-  Client bob(site, "bob");
-  const AcquisitionId held = fresh();
-  const AcquisitionId waits = fresh();
-  const auto before = alice.acquire(Request("killed", held));
-  ASSERT_TRUE(before);
-  ASSERT_EQ(bob.acquire(Request("killed", waits))->status, AcquisitionStatus::kWaiting);
-  server().kill9();
-  server().start();
-  ASSERT_TRUE(support::eventually([&] { return alice.renew("killed", held, 1).has_value(); }));
-  EXPECT_EQ(alice.renew("killed", held, 2)->status, AcquisitionStatus::kHeld);
-  EXPECT_EQ(*alice.release("killed", held), EndStatus::kReleased);
-  std::uint64_t seq = 0;
-  Token token;
-  EXPECT_TRUE(support::eventually([&] {
-    const auto state = bob.renew("killed", waits, ++seq);
-    if (state) token = state->token;
-    return state && state->status == AcquisitionStatus::kHeld;
-  }));
-  EXPECT_GT(token, before->token);
-}
-
 TEST_F(MysqlFaultsTest, WhatIsWrongWithTheServerIsToldByName) {
   const std::string newer_url = url_at(server().port(), "&prefix=newer_");
   {
@@ -285,7 +140,10 @@ TEST_F(MysqlFaultsTest, AServerThatOnlyReadsIsToldByName) {
   const auto refused = refusal(url);
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->code(), Errc::kUnavailable);
-  EXPECT_NE(refused->message().find("only reads"), std::string::npos) << refused->message();
+  const std::size_t told = refused->message().find("only reads");
+  EXPECT_NE(told, std::string::npos) << refused->message();
+  EXPECT_EQ(refused->message().find("only reads", told + 1), std::string::npos)
+      << "told twice: " << refused->message();
   own.sql("SET GLOBAL read_only = 0");
   EXPECT_FALSE(refusal(url));
 }

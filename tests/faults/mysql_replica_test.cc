@@ -1,15 +1,11 @@
 // An asynchronous replica of MariaDB is promoted: what it has heard stays, and the rest is granted
 // again, as the store's page declares.
-#include <chrono>
-#include <stdexcept>
 #include <string>
-#include <utility>
 
 #include <gtest/gtest.h>
 
-#include "tests/faults/client_side.h"
+#include "tests/faults/sql_replica.h"
 #include "tests/support/clock_shift.h"
-#include "tests/support/eventually.h"
 #include "tests/support/fault_proxy.h"
 #include "tests/support/mariadb_server.h"
 
@@ -35,7 +31,7 @@ class ReplicatedMariadb {
   std::string url() const { return url_at(at(primary_) + "," + at(replica_)); }
   std::string replica_url() const { return url_at(at(replica_)); }
 
-  bool replica_has(const std::string& lock) const {
+  bool has(const std::string& lock) const {
     const std::string tables =
         "SELECT COUNT(*) FROM information_schema.tables WHERE table_name = 'holdfast_locks'";
     if (replica_.sql(tables) != "1\n") return false;
@@ -52,16 +48,8 @@ class ReplicatedMariadb {
     replica_.promote();
   }
 
-  static Lease hold(const Client& client, const std::string& name, milliseconds ttl = 30s) {
-    auto lease = client.mutex(name).acquire({.wait = kLong, .ttl = ttl});
-    if (!lease) throw std::runtime_error(lease.error().message());
-    return *std::move(lease);
-  }
-
  private:
-  static std::string at(const support::MariadbServer& server) {
-    return "127.0.0.1:" + std::to_string(server.port());
-  }
+  static std::string at(const support::MariadbServer& server) { return at_port(server.port()); }
   static std::string url_at(const std::string& hosts) {
     return "mysql://root@" + hosts + "/test?connect_timeout=500ms";
   }
@@ -71,37 +59,14 @@ class ReplicatedMariadb {
   support::MariadbServer replica_;
 };
 
-void expect_that_only_the_unknown_is_granted_again(const std::string& format) {
-  ReplicatedMariadb servers(format);
-  const Client one = connect(servers.url());
-  Lease known = ReplicatedMariadb::hold(one, "known");
-  ASSERT_TRUE(support::eventually([&] { return servers.replica_has("known"); }));
-  const auto refused = Client::connect(servers.replica_url());
-  ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message().find("only reads"), std::string::npos)
-      << refused.error().message();
-
-  servers.part();
-  Lease unknown = ReplicatedMariadb::hold(one, "unknown", 6s);
-  servers.fail_over();
-  const Client two = connect(servers.url());
-  EXPECT_FALSE(*two.mutex("known").try_acquire());
-  Lease next = ReplicatedMariadb::hold(two, "unknown");
-  // The declared cell: the first one believes until its next renewal.
-  EXPECT_GT(next.token(), unknown.token());
-  EXPECT_TRUE(support::eventually([&] { return known.renew().has_value(); }));
-  EXPECT_TRUE(fires(unknown.lost(), 20s));
-  EXPECT_FALSE(unknown.release());
-  EXPECT_TRUE(next.renew());
-  EXPECT_TRUE(known.release());
-}
-
 TEST_F(MysqlReplicaTest, APromotedReplicaKeepsWhatItHeardAndMayGrantTheRestAgain) {
-  expect_that_only_the_unknown_is_granted_again("MIXED");
+  ReplicatedMariadb servers("MIXED");
+  expect_that_only_the_unknown_is_granted_again(servers);
 }
 
 TEST_F(MysqlReplicaTest, WhereRowsAreReplicatedItIsTheSame) {
-  expect_that_only_the_unknown_is_granted_again("ROW");
+  ReplicatedMariadb servers("ROW");
+  expect_that_only_the_unknown_is_granted_again(servers);
 }
 
 TEST_F(MysqlReplicaTest, AServerThatLogsStatementsAloneIsRefusedByName) {
@@ -119,19 +84,7 @@ TEST_F(MysqlReplicaTest, TokensOfAPromotedReplicaAreBoundByTheOldServersClock) {
   support::ClockShift clock;
   clock.set(1h);
   ReplicatedMariadb servers("MIXED", clock.path());
-  const Client one = connect(servers.url());
-  const Lease warm = ReplicatedMariadb::hold(one, "known");
-  ASSERT_TRUE(support::eventually([&] { return servers.replica_has("known"); }));
-  servers.part();
-  const Lease unknown = ReplicatedMariadb::hold(one, "unknown");
-  servers.fail_over();
-  const Client two = connect(servers.url());
-  EXPECT_LT(ReplicatedMariadb::hold(two, "unknown").token(), unknown.token())
-      << "no bound: say so";
-  // A lock whose row is there grows on, whatever the clock says.
-  const auto broken = two.break_lock("known", warm.token());
-  ASSERT_TRUE(broken) << broken.error().message();
-  EXPECT_GT(ReplicatedMariadb::hold(two, "known").token(), warm.token());
+  expect_that_tokens_are_bound_by_the_old_clock(servers);
 }
 
 }  // namespace

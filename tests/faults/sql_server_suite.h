@@ -1,0 +1,319 @@
+// Faults of a SQL server and of the network before it, seen through the public library: the same
+// demands on each of them.
+//
+// A test program instantiates SqlServerTest and SqlClockTest with its server:
+//
+//   struct Place {
+//     using Server = support::PostgresServer;
+//     static void need();  // Skips or fails the test where there is no server.
+//     static std::unique_ptr<Server> start(std::vector<std::string> settings = {});
+//     static std::unique_ptr<Server> start_with_clock(const std::string& shift_file);
+//     static std::unique_ptr<Server> start_with_tls(const support::KeyPair& files);
+//     static std::unique_ptr<Server> start_without_tls();
+//     static std::vector<std::string> crowd_settings();  // For many clients on one name.
+//     static std::string url_at(const std::string& host_and_port);
+//     static std::string tls_url_at(const std::string& host_and_port);  // Without options.
+//     // What the message about a certificate for another host says.
+//     static constexpr std::array kNamedOfAWrongHost = {std::string_view("127.0.0.1")};
+//   };
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <future>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/faults/client_side.h"
+#include "tests/faults/process_harness.h"
+#include "tests/support/clock_shift.h"
+#include "tests/support/fault_proxy.h"
+#include "tests/support/tls_files.h"
+
+namespace holdfast::faults {
+
+using support::ClockShift;
+using support::Direction;
+using support::Fault;
+using support::FaultProxy;
+
+inline std::string at_port(std::uint16_t port) { return "127.0.0.1:" + std::to_string(port); }
+
+template <typename Place>
+std::string url_of(const typename Place::Server& server) {
+  return Place::url_at(at_port(server.port()));
+}
+
+inline Lease hold_for(const Client& client, const std::string& name, milliseconds ttl) {
+  auto lease = client.mutex(name).acquire({.wait = kLong, .ttl = ttl});
+  if (!lease) throw std::runtime_error(lease.error().message());
+  return *std::move(lease);
+}
+
+inline bool nobody_holds(const Client& client, const std::string& name) {
+  const auto info = client.inspect(name);
+  return info && (!*info || (*info)->holders.empty());
+}
+
+// Holders of it as the store knows them.
+inline std::size_t holders_of(const Client& client, const std::string& name) {
+  const auto info = client.inspect(name).value();
+  return info ? info->holders.size() : 0;
+}
+
+template <typename Place>
+class SqlServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Place::need(); }
+};
+TYPED_TEST_SUITE_P(SqlServerTest);
+
+// --- Who may come in.
+
+TYPED_TEST_P(SqlServerTest, CertificatesAreChecked) {
+  const auto& files = support::tls_files();
+  const auto server = TypeParam::start_with_tls(files.server);
+  const auto url = [](const auto& to, const std::string& ca) {
+    return TypeParam::tls_url_at(at_port(to.port())) + "?tls_ca=" + ca;
+  };
+  EXPECT_TRUE(hold(connect(url(*server, files.ca)), "a").held());
+  const auto refused = Client::connect(url(*server, files.foreign_ca));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Errc::kPermissionDenied) << refused.error().message();
+
+  const auto elsewhere = TypeParam::start_with_tls(files.wrong_host);
+  const auto wrong = Client::connect(url(*elsewhere, files.ca));
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().code(), Errc::kPermissionDenied) << wrong.error().message();
+  for (const std::string_view named : TypeParam::kNamedOfAWrongHost) {
+    EXPECT_NE(wrong.error().message().find(named), std::string::npos) << wrong.error().message();
+  }
+}
+
+TYPED_TEST_P(SqlServerTest, AServerWithoutTlsIsNotUsedWithoutIt) {
+  const auto server = TypeParam::start_without_tls();
+  const auto refused = Client::connect(TypeParam::tls_url_at(at_port(server->port())) +
+                                       "?tls_ca=" + support::tls_files().ca);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("SSL"), std::string::npos) << refused.error().message();
+}
+
+// --- The server stands still, or is cut off.
+
+// For longer than the lease: the holder is told first, and its late release frees nothing.
+template <typename Begin, typename End>
+void expect_told_before_another_holds(const Client& one, const Client& two, Begin begin, End end) {
+  Lease lease = hold_for(one, "a", 1s);
+  auto waiting = wait_for(two, "a");
+  begin();
+  EXPECT_TRUE(fires(lease.lost()));
+  const auto told = base::BootClock::now();
+  EXPECT_FALSE(lease.held());
+  end();
+  auto got = waiting.get();
+  const auto granted = base::BootClock::now();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_LT(told, granted);
+  EXPECT_GT(got->token(), lease.token());
+  EXPECT_FALSE(lease.release()) << "a zombie's release";
+  EXPECT_TRUE(got->renew());
+  EXPECT_EQ(holders_of(two, "a"), 1U);
+}
+
+TYPED_TEST_P(SqlServerTest, AHolderIsToldOfItsLossWhileTheServerIsPaused) {
+  const auto server = TypeParam::start();
+  const Client one = connect(url_of<TypeParam>(*server));
+  const Client two = connect(url_of<TypeParam>(*server));
+  expect_told_before_another_holds(
+      one, two,
+      [&] {
+        server->pause();
+        const auto tried = two.mutex("b").try_acquire();
+        EXPECT_FALSE(tried) << "the server goes on";
+      },
+      [&] { server->resume(); });
+}
+
+TYPED_TEST_P(SqlServerTest, AHolderThatIsCutOffIsToldBeforeAnotherHolds) {
+  const auto server = TypeParam::start();
+  FaultProxy proxy({.server_port = server->port()});
+  const Client one = connect(TypeParam::url_at(at_port(proxy.port())));
+  const Client two = connect(url_of<TypeParam>(*server));
+  expect_told_before_another_holds(
+      one, two,
+      [&] {
+        proxy.add({.kind = Fault::Kind::kBlackhole});
+        proxy.add({.kind = Fault::Kind::kBlackhole, .direction = Direction::kToClient});
+      },
+      [&] { proxy.remove_all(); });
+}
+
+TYPED_TEST_P(SqlServerTest, AReleaseThatArrivesWhenAnotherHoldsFreesNothing) {
+  const auto server = TypeParam::start();
+  FaultProxy proxy({.server_port = server->port()});
+  const Client one = connect(TypeParam::url_at(at_port(proxy.port())), 300ms);
+  const Client two = connect(url_of<TypeParam>(*server));
+  Lease lease = hold_for(one, "a", 500ms);
+  const int held = proxy.add({.kind = Fault::Kind::kHold, .direction = Direction::kToServer});
+  const auto released = lease.release();
+  ASSERT_FALSE(released);
+  EXPECT_TRUE(released.error().code() == Errc::kOutcomeUnknown ||
+              released.error().code() == Errc::kUnavailable)
+      << released.error().message();
+  ASSERT_TRUE(proxy.wait_for_hits(held));
+  const Lease next = hold(two, "a");
+  const auto before = support::at(proxy.stats().forwarded, Direction::kToServer);
+  proxy.remove(held);
+  ASSERT_TRUE(proxy.wait_for([&](const support::ProxyStats& stats) {
+    return support::at(stats.forwarded, Direction::kToServer) > before &&
+           support::at(stats.pending, Direction::kToServer) == 0;
+  }));
+  EXPECT_TRUE(eventually([&] { return one.inspect("a").has_value(); }));
+  ASSERT_EQ(holders_of(two, "a"), 1U);
+  EXPECT_EQ(two.inspect("a").value()->holders.front().token, next.token());
+}
+
+// --- Clients that die, and many of them.
+
+TYPED_TEST_P(SqlServerTest, WhenTheHolderIsKilledTenWaitersFollowInOrder) {
+  const auto server = TypeParam::start();
+  ActorProcess holder(url_of<TypeParam>(*server));
+  ASSERT_EQ(holder.ask("acquire a 1000").word, "granted");
+  std::vector<Client> clients;
+  std::vector<std::future<Result<Lease>>> waiting;
+  for (int i = 0; i < 10; ++i) clients.push_back(connect(url_of<TypeParam>(*server)));
+  for (const Client& client : clients) waiting.push_back(wait_for(client, "a"));
+  holder.kill();
+  const auto killed = base::BootClock::now();
+  Token last;
+  for (auto& each : waiting) {
+    auto got = each.get();
+    ASSERT_TRUE(got) << got.error().message();
+    EXPECT_GT(got->token(), last);
+    last = got->token();
+    expect_released(*got);
+  }
+  EXPECT_LT(base::BootClock::now() - killed, 1s + kBusyMachine);
+}
+
+// Deadlocks, serialization failures and lock timeouts are not theirs to see.
+TYPED_TEST_P(SqlServerTest, ThirtyTwoProcessesOnOneNameSeeNoError) {
+  const auto server = TypeParam::start(TypeParam::crowd_settings());
+  std::vector<std::unique_ptr<ActorProcess>> crowd;
+  const std::string url = url_of<TypeParam>(*server);
+  for (int i = 0; i < 32; ++i) crowd.push_back(std::make_unique<ActorProcess>(url));
+  for (const auto& each : crowd) each->send("churn a 10");
+  for (const auto& each : crowd) {
+    const Line done = each->answer(kLong);
+    EXPECT_EQ(done.word, "churned") << done.get("text");
+  }
+  EXPECT_TRUE(nobody_holds(connect(url), "a"));
+}
+
+TYPED_TEST_P(SqlServerTest, AJumpOfTheClientsClockChangesNothing) {
+  const auto server = TypeParam::start();
+  const ClockShift clock;
+  ActorOptions options;
+  options.clock_file = clock.path();
+  ActorProcess actor(options);
+  ASSERT_EQ(actor.ask("connect " + url_of<TypeParam>(*server)).word, "ok");
+  ASSERT_EQ(actor.ask("acquire a 2000").word, "granted");
+  for (const char* jump : {"3600000000000", "-7200000000000"}) {
+    const Line jumped = actor.ask(std::string("jump ") + jump);
+    EXPECT_GT(std::abs(jumped.number("seconds")), 3000) << "the clock has not jumped";
+    // Ahead it may have been suspended: the lease is in doubt until its next renewal.
+    EXPECT_NE(jumped.get("state"), "kLost");
+    EXPECT_EQ(actor.ask("renew").word, "ok");
+    EXPECT_EQ(actor.ask("state").get("state"), "kHeld");
+  }
+  const Client other = connect(url_of<TypeParam>(*server));
+  EXPECT_FALSE(*other.mutex("a").try_acquire());
+  EXPECT_EQ(actor.ask("release").word, "ok");
+}
+
+// --- The server's clock.
+
+template <typename Place>
+class SqlClockTest : public SqlServerTest<Place> {
+ protected:
+  void SetUp() override {
+    SqlServerTest<Place>::SetUp();
+    if (this->IsSkipped() || this->HasFatalFailure()) return;
+    server_ = Place::start_with_clock(clock_.path());
+    one_ = connect(url_of<Place>(*server_));
+    two_ = connect(url_of<Place>(*server_));
+  }
+
+  ClockShift clock_;
+  std::unique_ptr<typename Place::Server> server_;
+  std::optional<Client> one_, two_;
+};
+TYPED_TEST_SUITE_P(SqlClockTest);
+
+TYPED_TEST_P(SqlClockTest, AheadTwoBelieveTheyHoldAndTheFirstIsToldWhenItRenews) {
+  Lease lease = hold_for(*this->one_, "a", 30s);
+  Lease watched = hold_for(*this->one_, "long", 60s);
+  this->clock_.set(40s);
+  Lease next = hold_for(*this->two_, "a", 30s);
+  EXPECT_TRUE(lease.held()) << "the declared cell: it cannot know yet";
+  EXPECT_GT(next.token(), lease.token());
+  const auto renewed = lease.renew();
+  ASSERT_FALSE(renewed);
+  EXPECT_EQ(renewed.error().code(), Errc::kLost);
+  EXPECT_TRUE(fires(lease.lost()));
+  EXPECT_FALSE(lease.release());
+  EXPECT_TRUE(next.renew());
+  EXPECT_TRUE(watched.renew()) << "longer than the jump";
+}
+
+TYPED_TEST_P(SqlClockTest, BackTheHolderGoesOnAndTheWaiterFollows) {
+  Lease lease = hold_for(*this->one_, "a", 2s);
+  auto waiting = wait_for(*this->two_, "a");
+  this->clock_.set(-100s);
+  EXPECT_TRUE(lease.renew());
+  // Its leases are renewed for longer than the first one lasted.
+  EXPECT_FALSE(fires(lease.lost(), 2500ms));
+  EXPECT_TRUE(lease.held());
+  EXPECT_EQ(waiting.wait_for(0s), std::future_status::timeout) << "two hold it";
+  const Token first = lease.token();
+  expect_released(lease);
+  auto got = waiting.get();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_GT(got->token(), first);
+  EXPECT_TRUE(got->renew());
+}
+
+// Its lease counts on from the lock's last command.
+TYPED_TEST_P(SqlClockTest, BackALockThatNobodyRenewsIsFreeAfterItsLease) {
+  Lease lease = hold_for(*this->one_, "a", 1s);
+  const Token token = lease.token();
+  lease.detach();
+  this->clock_.set(-100s);
+  const auto set_back = base::BootClock::now();
+  auto next = this->two_->mutex("a").acquire({.wait = kLong, .ttl = 1s});
+  ASSERT_TRUE(next) << next.error().message();
+  EXPECT_LT(base::BootClock::now() - set_back, 1s + kBusyMachine);
+  EXPECT_GT(next->token(), token);
+}
+
+REGISTER_TYPED_TEST_SUITE_P(SqlServerTest, CertificatesAreChecked,
+                            AServerWithoutTlsIsNotUsedWithoutIt,
+                            AHolderIsToldOfItsLossWhileTheServerIsPaused,
+                            AHolderThatIsCutOffIsToldBeforeAnotherHolds,
+                            AReleaseThatArrivesWhenAnotherHoldsFreesNothing,
+                            WhenTheHolderIsKilledTenWaitersFollowInOrder,
+                            ThirtyTwoProcessesOnOneNameSeeNoError,
+                            AJumpOfTheClientsClockChangesNothing);
+REGISTER_TYPED_TEST_SUITE_P(SqlClockTest, AheadTwoBelieveTheyHoldAndTheFirstIsToldWhenItRenews,
+                            BackTheHolderGoesOnAndTheWaiterFollows,
+                            BackALockThatNobodyRenewsIsFreeAfterItsLease);
+
+}  // namespace holdfast::faults
