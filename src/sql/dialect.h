@@ -35,6 +35,9 @@ struct FastCommand {
   bool grants = false;  // A release otherwise.
   std::string name;
   machine::AcquisitionId id{};
+  // A performance hint: the lock's row was there before. A grant then only updates it, and where
+  // there is no row it is left to the machine.
+  bool has_row = false;
   // A grant has the columns of the new holder, too.
   std::int64_t mode = 0;
   std::int64_t permits = 0;
@@ -77,6 +80,21 @@ class Dialect {
   virtual Request fast(const FastCommand& command, Now now) const = 0;
   // The same for many locks, none of them twice, by name. Name and token of each carried out.
   virtual Request fast_many(const std::vector<const FastCommand*>& commands, Now now) const = 0;
+  // The release of a lock that others may wait for, with the grant to the next of them. `own`: the
+  // channel of this client. One row where all of it is exclusive, with the columns below; no row:
+  // it is left to the machine. nullopt: this server has no such statement.
+  enum HandedOn : int {
+    kLeft,  // Tickets that have rows of their own: 0: nobody waits any more.
+    kNext,  // The new holder's id, NULL where nobody waited; what follows is about it.
+    kNextToken,
+    kNextSeq,
+    kNextLease,
+    kNextWake  // Where its client listens.
+  };
+  virtual std::optional<Request> hand_on(const FastCommand& /*release*/,
+                                         const std::string& /*own*/, Now /*now*/) const {
+    return std::nullopt;
+  }
   // A row per ticket that was extended: its place (from 1), flags, token, waiters ahead, time to
   // the next expiry. An item without an id is left out.
   virtual Request renew(const std::vector<port::RenewItem>& items, Now now) const = 0;

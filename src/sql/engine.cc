@@ -14,6 +14,7 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kMostJoined = 64;
 constexpr std::size_t kMostFast = 256;
+constexpr std::size_t kMostRows = 16384;
 constexpr std::chrono::microseconds kLongestLinger{500};
 constexpr milliseconds kExpiryTick{100};
 
@@ -29,7 +30,6 @@ Engine::Engine(std::unique_ptr<Dialect> dialect, Link::Settings link,
       channel_("holdfast_" + base::to_hex(base::random_128().high, 0).substr(0, 16)),
       tuning_(std::move(tuning)),
       waiting_(0, &hash_of),
-      random_(static_cast<std::minstd_rand::result_type>(base::random_128().low)),
       link_(std::move(link),
             {[this] { connected(); }, [this](const std::string& why) { lost(why); }, {}}) {
   link_.at(BootClock::now() + kExpiryTick, [this] { expire_waiting(); });
@@ -187,12 +187,15 @@ void Engine::join_waiting(Queue& queue, std::vector<CommandPtr>& commands) {
 
 void Engine::begin(std::vector<CommandPtr> commands) {
   const Command& first = *commands.front();
+  const std::string& name = first.parts.front().name;
   const bool refused = first.acquires && ended_.contains(first.parts.front().id);
   if (commands.size() == 1 && first.fast && tuning_.fast_path && !refused &&
-      !late_.contains(first.parts.front().id) &&
-      crowded_.find(first.parts.front().name) == crowded_.end()) {
-    fast_.push_back(commands.front());
-    return send_fast();
+      !late_.contains(first.parts.front().id)) {
+    if (!first.fast->others_wait && !crowded_.contains(name)) {
+      fast_.push_back(commands.front());
+      return send_fast();
+    }
+    if (!first.fast->command.grants && hand_on(commands.front())) return;
   }
   auto step = std::make_shared<Step>();
   for (const Command::Part& part : first.parts) step->names.push_back(part.name);
@@ -261,6 +264,8 @@ void Engine::send_fast() {
 }
 
 void Engine::send_one(const CommandPtr& command) {
+  const std::string& name = command->parts.front().name;
+  command->fast->command.has_row = have_rows_.contains(name);
   Statement statement{dialect_->fast(command->fast->command, now()),
                       command->deadline,
                       {}};
@@ -268,6 +273,7 @@ void Engine::send_one(const CommandPtr& command) {
     fast_sent_ = false;
     expect_again(1, sent);
     if (answer.fate == Fate::kDone && answer.rows->size() == 1) {
+      note_row(command->parts.front().name);
       if (take(command)) command->fast->answer(answer.rows->number(0, 0));
       finish({command->parts.front().name});
     } else {
@@ -304,8 +310,48 @@ void Engine::send_many(std::map<std::string, CommandPtr> commands) {
   link_.send(std::move(statement));
 }
 
+// One at a time: the releases that come meanwhile become steps, which are written together. False:
+// it is to become one.
+bool Engine::hand_on(const CommandPtr& command) {
+  if (hand_on_sent_) return false;
+  auto request = dialect_->hand_on(command->fast->command, channel_, now());
+  if (!request) return false;
+  hand_on_sent_ = true;
+  command->fast->others_wait = true;
+  Statement statement{*std::move(request), command->deadline, {}};
+  statement.done = [this, command](const Answer& answer) {
+    hand_on_sent_ = false;
+    if (answer.fate != Fate::kDone || answer.rows->size() != 1) {
+      return leave_to_machine(command, answer);
+    }
+    on_handed_on(command, *answer.rows);
+  };
+  link_.send(std::move(statement));
+  return true;
+}
+
+void Engine::on_handed_on(const CommandPtr& command, const Rows& rows) {
+  const std::string name = command->parts.front().name;
+  if (rows.number(0, Dialect::kLeft) == 0) crowded_.erase(name);
+  if (take(command)) command->fast->answer(0);
+  if (!rows.is_null(0, Dialect::kNext) && rows.text(0, Dialect::kNextWake) == channel_) {
+    push(rows.id(0, Dialect::kNext), held_state(rows, 0, Dialect::kNextToken));
+  }
+  finish({name});
+}
+
+void Engine::note_row(const std::string& name) {
+  if (have_rows_.size() >= kMostRows) have_rows_.clear();
+  have_rows_.insert(name);
+}
+
 // It was not carried out as it is, or its fate is not known.
 void Engine::leave_to_machine(const CommandPtr& command, const Answer& answer) {
+  // A release that was not: somebody has begun to wait, most likely.
+  Command::Fast& fast = *command->fast;
+  const bool came_later =
+      answer.fate == Fate::kDone && !fast.command.grants && !fast.others_wait;
+  if (came_later && hand_on(command)) return;
   auto step = std::make_shared<Step>();
   step->names = {command->parts.front().name};
   step->commands = {command};

@@ -3,8 +3,9 @@
 //
 // Commands about one lock run in the order in which they were submitted, one step at a time; those
 // that wait meanwhile go into the next step together. A command with a fast form is tried as that
-// first, where it is alone. A step reads the lock with one statement, runs the machine here, and
-// writes with another one, which does nothing when somebody was faster: then it reads again.
+// first, where it is alone; some servers have one also for a release beside waiters. A step reads
+// the lock with one statement, runs the machine here, and writes with another one, which does
+// nothing when somebody was faster: then it reads again.
 //
 // Guarantee: each operation ends exactly once: with an answer, by `fail`, or with kClosed.
 // kUnavailable only when nothing of it was applied or can be. A command that makes a ticket and
@@ -24,13 +25,13 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "src/base/jitter.h"
 #include "src/base/local_mutex.h"
 #include "src/machine/command.h"
 #include "src/machine/lock_machine.h"
@@ -79,6 +80,7 @@ struct Command : Operation {
   struct Fast {
     FastCommand command;
     std::function<void(std::int64_t token)> answer;
+    bool others_wait = false;  // As far as is known.
   };
 
   std::vector<Part> parts;
@@ -162,6 +164,9 @@ class Engine {
   void expect_again(std::size_t answered, base::BootInstant sent);
   void send_one(const CommandPtr& command);
   void send_many(std::map<std::string, CommandPtr> commands);
+  bool hand_on(const CommandPtr& command);
+  void on_handed_on(const CommandPtr& command, const Rows& rows);
+  void note_row(const std::string& name);
   void leave_to_machine(const CommandPtr& command, const Answer& answer);
   void read(const StepPtr& step);
   void on_read(const StepPtr& step, Answer answer);
@@ -187,7 +192,6 @@ class Engine {
   std::chrono::milliseconds next_pause();
   void look_at_waiting(const port::Task& next);
   base::BootInstant deadline_of(const Step& step) const;
-  std::chrono::microseconds random_pause(int tries);
 
   void connected();
   void lost(const std::string& why);
@@ -220,6 +224,8 @@ class Engine {
   bool lingers_ = false;
   // Locks that somebody waited for when they were seen last: their fast form would be in vain.
   std::unordered_set<std::string> crowded_;
+  std::unordered_set<std::string> have_rows_;  // Locks whose rows were seen.
+  bool hand_on_sent_ = false;
   std::deque<Written> writes_;  // The same for these.
   bool writes_sent_ = false;
   std::atomic<bool> listening_{false};
@@ -228,7 +234,7 @@ class Engine {
   std::chrono::milliseconds poll_{20};
   std::optional<std::int64_t> nearest_;  // How many are ahead of the first of the waiting.
   bool moved_ = false;                   // Since the last look.
-  std::minstd_rand random_;
+  base::Jitter jitter_;
   Link link_;  // Last: its thread ends first.
 };
 

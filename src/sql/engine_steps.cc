@@ -17,7 +17,6 @@ using machine::AcquisitionId;
 using machine::Duration;
 using machine::Instant;
 using machine::LockMachine;
-using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 // The server's clock was set back by more: a lease that is renewed then would not get longer.
@@ -337,14 +336,9 @@ void Engine::again(const StepPtr& step, const Answer* lost) {
                        std::any_of(step->commands.begin(), step->commands.end(),
                                    [](const CommandPtr& command) { return command->ends; });
   if (at_once) return read(step);
-  auto pause = random_pause(step->tries);
+  auto pause = jitter_.after_race(step->tries);
   if (lost != nullptr && lost->fate != Fate::kRefused) pause += milliseconds(20);
   link_.at(now + pause, [this, step] { read(step); });
-}
-
-microseconds Engine::random_pause(int tries) {
-  const int most = 500 << std::min(tries, 6);
-  return microseconds(std::uniform_int_distribution<int>(0, most)(random_));
 }
 
 void Engine::fail(const CommandPtr& command, const Answer& why) {

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "src/base/fnv.h"
 #include "src/base/random.h"
 #include "src/sql/engine.h"
 
@@ -12,7 +13,6 @@ namespace {
 using base::BootClock;
 using base::BootInstant;
 using machine::AcquisitionId;
-using machine::Duration;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPoll{20};
@@ -24,10 +24,7 @@ constexpr milliseconds kLongestTurn{50};
 }  // namespace
 
 std::string Engine::value_channel(std::string_view name) const {
-  std::uint64_t sum = 0xcbf29ce484222325;  // FNV-1a: the same in every client.
-  for (const char c : dialect_->place() + std::string(name)) {
-    sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  }
+  const std::uint64_t sum = base::fnv1a(name, base::fnv1a(dialect_->place()));
   return "holdfast_value_" + base::to_hex(sum, 0).substr(0, 16);
 }
 
@@ -101,12 +98,7 @@ void Engine::look_at_waiting(const port::Task& next) {
         nearest_ = std::min(ahead, nearest_.value_or(ahead));
         continue;
       }
-      port::AcquisitionState state;
-      state.status = port::AcquisitionStatus::kHeld;
-      state.token = {0, static_cast<std::uint64_t>(answer.rows->number(row, 1))};
-      state.seq = static_cast<std::uint64_t>(answer.rows->number(row, 2));
-      state.lease = Duration(answer.rows->number(row, 3));
-      push(id, state);
+      push(id, held_state(*answer.rows, row, 1));
       moved_ = true;  // Where locks change hands, the next one may soon.
     }
     moved_ = moved_ || before != nearest_;

@@ -102,11 +102,22 @@ Result<std::vector<ReadLock>> read_locks(const Rows& rows, const std::string& ad
       sound = lock.tickets == static_cast<std::int64_t>(lock.image.tickets.size());
     }
     if (!sound) {
-      return Error(Errc::kCorruptState, address + ": the rows of lock '" + base::printable(name) +
-                                            "' make no sense: were they changed by hand?");
+      return Error(Errc::kCorruptState,
+                   address + ": the rows of lock '" + base::printable(name) +
+                       "' make no sense: were they changed by hand? When nobody holds the lock, "
+                       "delete its row in the table of locks");
     }
   }
   return locks;
+}
+
+port::AcquisitionState held_state(const Rows& rows, int row, int token_column) {
+  port::AcquisitionState state;
+  state.status = port::AcquisitionStatus::kHeld;
+  state.token = {0, static_cast<std::uint64_t>(rows.number(row, token_column))};
+  state.seq = static_cast<std::uint64_t>(rows.number(row, token_column + 1));
+  state.lease = Duration(rows.number(row, token_column + 2));
+  return state;
 }
 
 }  // namespace holdfast::sql

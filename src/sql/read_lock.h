@@ -10,6 +10,7 @@
 
 #include "holdfast/lock_info.h"
 #include "holdfast/result.h"
+#include "src/port/store.h"
 #include "src/rows/lock_rows.h"
 #include "src/sql/values.h"
 
@@ -64,5 +65,8 @@ struct ReadLock {
 };
 // `address`: for messages.
 Result<std::vector<ReadLock>> read_locks(const Rows& rows, const std::string& address);
+
+// A holder, of three columns that follow each other: token, seq, lease.
+port::AcquisitionState held_state(const Rows& rows, int row, int token_column);
 
 }  // namespace holdfast::sql

@@ -138,10 +138,10 @@ CommandPtr end_command(const port::AcquisitionRequest& request, bool release,
     if (release) return machine::Release{own.name, own.id, tombstone};
     return machine::Cancel{own.name, own.id, tombstone};
   };
-  // With waiters behind it, the fast form would only cost a round trip more.
-  if (release && request.id && !request.others_wait) {
+  if (release && request.id) {
     command->fast = {{/*grants=*/false, request.name, request.id},
-                     [done](std::int64_t) { done(port::EndStatus::kReleased); }};
+                     [done](std::int64_t) { done(port::EndStatus::kReleased); },
+                     request.others_wait};
   }
   return command;
 }

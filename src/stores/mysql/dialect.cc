@@ -52,6 +52,23 @@ std::string grant_row(const sql::FastCommand& grant, const std::string& n, std::
          text_of(std::string_view(grant.owner)) + ',' + text_of(stamp) + ')';
 }
 
+// The same where the lock has a row.
+std::string regrant_of(const sql::FastCommand& grant, const std::string& n) {
+  const std::string id = text_of(grant.id);
+  const std::string ttl = text_of(grant.ttl);
+  return "version = version + 1, token = LAST_INSERT_ID(GREATEST(token + 1, " + n +
+         ")), at = " + n + ", kind = " + text_of(grant.kind) +
+         ", capacity = " + text_of(grant.capacity) +
+         ", solo_mode = " + text_of(grant.mode) + ", solo_permits = " + text_of(grant.permits) +
+         ", solo_seq = 0, solo_lease = " + ttl + ", solo_ttl = " + ttl +
+         ", solo_waiter_ttl = " + text_of(grant.waiter_ttl) +
+         ", owner = " + text_of(std::string_view(grant.owner)) + ", solo_id = " + id +
+         ", solo_end = " + n + '+' + ttl + " WHERE name = " +
+         text_of(std::string_view(grant.name)) + " AND tickets = 0 AND at <= " + n +
+         " AND refuse_until <= " + n + " AND (solo_id IS NULL OR (solo_end <= " + n +
+         " AND solo_id <> " + id + "))";
+}
+
 std::string release_of(const std::string& n) {
   return "solo_end > " + n + " AND tickets = 0 AND at <= " + n;
 }
@@ -135,6 +152,7 @@ MysqlDialect::MysqlDialect(const MysqlAddress& address)
       prefix_(address.prefix),
       insert_(with_tables(kInsertLock)),
       if_free_(kIfFree),
+      update_(with_tables("UPDATE @locks SET ")),
       release_(with_tables("UPDATE @locks SET solo_id = NULL, at = GREATEST(at, ")),
       columns_(with_tables(kColumns)),
       joins_(with_tables(kJoins)) {}
@@ -151,6 +169,7 @@ std::string MysqlDialect::with_tables(std::string_view pattern) const {
 
 sql::Request MysqlDialect::fast(const sql::FastCommand& command, sql::Now now) const {
   const std::string n = clock_of(now);
+  if (command.grants && command.has_row) return {update_ + regrant_of(command, n)};
   if (command.grants) {
     return {insert_ + grant_row(command, n, new_stamp()) + if_free_};
   }

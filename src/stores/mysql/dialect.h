@@ -62,6 +62,7 @@ class MysqlDialect final : public sql::Dialect {
   const std::string prefix_;
   const std::string insert_;   // The beginning of a grant,
   const std::string if_free_;  // and its end.
+  const std::string update_;   // The beginning of a grant where there is a row.
   const std::string release_;  // The beginning of a release.
   const std::string columns_;  // The text of read() and list() up to the clock,
   const std::string joins_;    // and after the names.

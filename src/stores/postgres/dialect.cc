@@ -22,7 +22,8 @@ bool contains(const std::string& text, std::string_view part) {
 }  // namespace
 
 sql::Request PostgresDialect::fast(const sql::FastCommand& command, sql::Now now) const {
-  sql::Request request{command.grants ? statements_.grant : statements_.release,
+  const std::string& grant = command.has_row ? statements_.regrant : statements_.grant;
+  sql::Request request{command.grants ? grant : statements_.release,
                        {bytea_of(command.name), param_of(now), param_of(command.id)}};
   if (!command.grants) return request;
   for (const std::int64_t number : {command.mode, command.permits, command.kind, command.capacity,
@@ -57,6 +58,13 @@ sql::Request PostgresDialect::fast_many(const std::vector<const sql::FastCommand
   return {statements_.many,
           {param_of(now), names.param(), ids.param(), modes.param(), permits.param(),
            kinds.param(), capacities.param(), ttls.param(), waiter_ttls.param(), owners.param()}};
+}
+
+std::optional<sql::Request> PostgresDialect::hand_on(const sql::FastCommand& release,
+                                                     const std::string& own,
+                                                     sql::Now now) const {
+  return sql::Request{statements_.hand_on,
+                      {bytea_of(release.name), param_of(now), param_of(release.id), own}};
 }
 
 sql::Request PostgresDialect::renew(const std::vector<port::RenewItem>& items,

@@ -31,6 +31,8 @@ class PostgresDialect final : public sql::Dialect {
   sql::Request fast(const sql::FastCommand& command, sql::Now now) const override;
   sql::Request fast_many(const std::vector<const sql::FastCommand*>& commands,
                          sql::Now now) const override;
+  std::optional<sql::Request> hand_on(const sql::FastCommand& release, const std::string& own,
+                                      sql::Now now) const override;
   sql::Request renew(const std::vector<port::RenewItem>& items, sql::Now now) const override;
   sql::Request look(const std::vector<Waiter>& waiters) const override;
   sql::Request read(const std::vector<std::string>& names, sql::Now now) const override;

@@ -30,7 +30,7 @@ DO $do$ BEGIN
   INSERT INTO @meta VALUES (1, 1) ON CONFLICT DO NOTHING;
 END $do$)sql";
 
-// `@taken(N)`: the row of a lock that is free, with the new holder.
+// `@taken(N)`: the row of a lock, with the new holder; `@free(N)`: nobody else has it.
 constexpr std::string_view kTaken = R"sql(
   version = l.version + 1, token = greatest(l.token + 1, @now(#)),
   at = greatest(l.at, @now(#)), kind = excluded.kind, capacity = excluded.capacity,
@@ -38,7 +38,9 @@ constexpr std::string_view kTaken = R"sql(
   solo_permits = excluded.solo_permits, solo_seq = 0,
   solo_end = @now(#) + excluded.solo_lease, solo_lease = excluded.solo_lease,
   solo_ttl = excluded.solo_ttl, solo_waiter_ttl = excluded.solo_waiter_ttl, owner = excluded.owner
-WHERE l.tickets = 0 AND l.at <= @now(#) AND l.refuse_until <= @now(#)
+)sql";
+constexpr std::string_view kFree = R"sql(
+  l.tickets = 0 AND l.at <= @now(#) AND l.refuse_until <= @now(#)
   AND (l.solo_id IS NULL OR (l.solo_end <= @now(#) AND l.solo_id <> excluded.solo_id)))sql";
 
 constexpr char kGrant[] = R"sql(
@@ -48,7 +50,17 @@ INSERT INTO @locks AS l (name, version, refuse_until, token, at, due, tickets, n
 SELECT $1::bytea, n, 0, n, n, 9223372036854775807, 0, 2, $6::smallint, $7::bigint, $3::bytea,
   $4::smallint, $5::bigint, 0, n + $8::bigint, $8::bigint, $8::bigint, $9::bigint, $10::bytea
 FROM (SELECT @now(2) AS n) c WHERE set_config('synchronous_commit', 'on', true) IS NOT NULL
-ON CONFLICT (name) DO UPDATE SET @taken(2)
+ON CONFLICT (name) DO UPDATE SET @taken(2) WHERE @free(2)
+RETURNING token)sql";
+
+// An INSERT that meets a row locks it first, and writes that down, before it updates it.
+constexpr char kRegrant[] = R"sql(
+UPDATE @locks l SET @taken(2)
+FROM (SELECT $6::smallint AS kind, $7::bigint AS capacity, $3::bytea AS solo_id,
+  $4::smallint AS solo_mode, $5::bigint AS solo_permits, $8::bigint AS solo_lease,
+  $8::bigint AS solo_ttl, $9::bigint AS solo_waiter_ttl, $10::bytea AS owner) excluded
+WHERE l.name = $1::bytea AND @free(2)
+  AND set_config('synchronous_commit', 'on', true) IS NOT NULL
 RETURNING token)sql";
 
 constexpr char kRelease[] = R"sql(
@@ -56,6 +68,45 @@ UPDATE @locks SET solo_id = NULL, at = greatest(at, @now(2)), version = version 
 WHERE name = $1::bytea AND solo_id = $3::bytea AND solo_end > @now(2) AND tickets = 0
   AND at <= @now(2) AND set_config('synchronous_commit', 'on', true) IS NOT NULL
 RETURNING 1)sql";
+
+// The machine's answer where the queue begins with an exclusive holder and an exclusive waiter, as
+// long as nothing is due. `version` makes a step of it: if somebody else was faster, it is left to
+// the machine. The columns of an inline holder count only with `solo_id`.
+constexpr char kHandOn[] = R"sql(
+WITH c AS MATERIALIZED (SELECT @now(2) AS n, version, tickets,
+  set_config('synchronous_commit', 'on', true) FROM @locks WHERE name = $1::bytea),
+h AS MATERIALIZED (SELECT t.id, t.flags, t.mode, t.upgrade_of, @wake AS wake
+  FROM @tickets t WHERE t.lock = $1::bytea AND (SELECT tickets FROM c) > 1
+  ORDER BY t.ord LIMIT 1),
+w AS MATERIALIZED (SELECT t.*, @wake AS wake
+  FROM @tickets t WHERE t.lock = $1::bytea AND (SELECT tickets FROM c) > 1
+  ORDER BY t.ord LIMIT 1 OFFSET 1),
+moved AS (
+  UPDATE @locks l SET version = l.version + 1, at = greatest(l.at, c.n),
+    token = CASE WHEN w.id IS NULL THEN l.token ELSE greatest(l.token + 1, c.n) END,
+    tickets = CASE WHEN l.tickets > 2 THEN l.tickets - 1 ELSE 0 END,
+    solo_id = CASE WHEN l.tickets = 2 THEN w.id END, solo_mode = w.mode,
+    solo_permits = w.permits, solo_seq = w.seq, solo_end = w.lease_end, solo_lease = w.lease,
+    solo_ttl = w.ttl, solo_waiter_ttl = w.waiter_ttl, owner = w.owner
+  FROM c LEFT JOIN h ON true LEFT JOIN w ON true
+  WHERE l.name = $1::bytea AND l.version = c.version AND l.at <= c.n
+    AND (l.tickets = 0 AND l.solo_id = $3::bytea AND l.solo_end > c.n
+      OR l.tickets > 1 AND l.kind = 0 AND l.due > c.n AND h.id = $3::bytea AND h.flags = 1
+        AND h.mode = 0 AND h.upgrade_of IS NULL AND h.wake = $4::text
+        AND w.flags = 0 AND w.mode = 0 AND w.upgrade_of IS NULL AND w.wake IS NOT NULL)
+  RETURNING l.tickets, w.id, l.token, w.seq, w.lease, w.wake),
+gone AS (DELETE FROM @tickets t USING moved m WHERE t.lock = $1::bytea
+  AND t.id = ANY(ARRAY[$3::bytea, CASE WHEN m.tickets = 0 THEN m.id END])),
+held AS (UPDATE @tickets t SET flags = 1, token = m.token FROM moved m
+  WHERE m.tickets > 0 AND t.lock = $1::bytea AND t.id = m.id)
+SELECT * FROM moved m WHERE CASE WHEN m.wake <> '' AND m.wake <> $4::text
+  THEN pg_notify(m.wake, concat_ws(' ', encode(m.id, 'hex'), m.token, m.seq, m.lease)) IS NOT NULL
+  ELSE true END)sql";
+
+// Where an owner's client listens, as src/rows/owner_codec.h has it; NULL: it is no such owner.
+constexpr std::string_view kWake = R"sql(
+  CASE WHEN length(t.owner) > 2 AND get_byte(t.owner, 0) = 1 THEN encode(substr(t.owner, 4,
+    get_byte(t.owner, 1) + 256 * get_byte(t.owner, 2)), 'escape') END)sql";
 
 constexpr char kMany[] = R"sql(
 WITH c AS MATERIALIZED (SELECT @now(1) AS n, set_config('synchronous_commit', 'on', true) AS s),
@@ -75,7 +126,7 @@ granted AS (INSERT INTO @locks AS l (name, version, refuse_until, token, at, due
 SELECT i.name, c.n, 0, c.n, c.n, 9223372036854775807, 0, 2, i.kind, i.capacity, i.id, i.mode,
   i.permits, 0, c.n + i.ttl, i.ttl, i.ttl, i.waiter_ttl, i.owner
 FROM i, c, ready WHERE i.mode IS NOT NULL ORDER BY i.name
-ON CONFLICT (name) DO UPDATE SET @taken(1)
+ON CONFLICT (name) DO UPDATE SET @taken(1) WHERE @free(1)
 RETURNING l.name, l.token)
 SELECT name, token FROM freed UNION ALL SELECT name, token FROM granted)sql";
 
@@ -153,6 +204,13 @@ std::string clock_of(std::string_view parameter) {
          "::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)";
 }
 
+std::string columns_of(std::string_view names) {
+  std::string text(kColumns);
+  text += names;
+  text += kJoins;
+  return text;
+}
+
 std::string quoted(std::string_view name) {
   std::string text = "\"";
   for (const char c : name) {
@@ -167,12 +225,14 @@ std::string quoted(std::string_view name) {
 Statements::Statements(std::string_view schema)
     : schema_(quoted(schema)),
       grant(of(kGrant)),
+      regrant(of(kRegrant)),
       release(of(kRelease)),
+      hand_on(of(kHandOn)),
       many(of(kMany)),
       renew(of(kRenew)),
       look(of(kLook)),
-      read(of(std::string(kColumns) + kNames + kJoins)),
-      list(of(std::string(kColumns) + kUsedNames + kJoins)),
+      read(of(columns_of(kNames))),
+      list(of(columns_of(kUsedNames))),
       value(of("SELECT value FROM @extras WHERE name = $1::bytea")),
       create(of(kCreate)),
       check(of(kCheck)) {}
@@ -188,13 +248,17 @@ std::string Statements::of(std::string_view pattern) const {
       const std::size_t end = pattern.find(')');
       text += clock_of(pattern.substr(4, end - 4));
       pattern.remove_prefix(end + 1);
-    } else if (pattern.starts_with("taken(")) {
-      std::string taken(kTaken);
-      for (std::size_t mark = 0; (mark = taken.find('#', mark)) != taken.npos;) {
-        taken[mark] = pattern[6];
+    } else if (pattern.starts_with("taken(") || pattern.starts_with("free(")) {
+      const std::size_t end = pattern.find(')');
+      std::string part(pattern.starts_with("free") ? kFree : kTaken);
+      for (std::size_t mark = 0; (mark = part.find('#', mark)) != part.npos;) {
+        part[mark] = pattern[end - 1];
       }
-      text += of(taken);
-      pattern.remove_prefix(8);
+      text += of(part);
+      pattern.remove_prefix(end + 1);
+    } else if (pattern.starts_with("wake")) {
+      text += kWake;
+      pattern.remove_prefix(4);
     } else if (pattern.starts_with('@')) {  // The schema alone.
       text += schema_;
       pattern.remove_prefix(1);

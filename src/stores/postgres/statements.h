@@ -33,8 +33,13 @@ struct Statements {
   // $1 name $2 now $3 id $4 mode $5 permits $6 kind $7 capacity $8 ttl $9 waiter ttl $10 owner.
   // The token, where the lock was free.
   std::string grant;
+  // The same where the lock has a row.
+  std::string regrant;
   // $1 name $2 now $3 id. A row, where that was the only holder and nobody waited.
   std::string release;
+  // $1 name $2 now $3 id $4 the client's channel. The same, also with others waiting: see
+  // sql::Dialect::hand_on.
+  std::string hand_on;
   // The two above for many locks, none of them twice. $1 now, then arrays: the other parameters of
   // `grant` in their order, all NULL but name and id for a release. Name and token of each that was
   // carried out.
