@@ -42,7 +42,7 @@ Commit Compactor::step() {
 }
 
 Commit Compactor::begin() {
-  fold_.emplace(old_.count);
+  fold_.emplace(since_ + snapshot_bytes_);
   next_ = {};
   next_.batch = last_;
   next_.checksum = base::kFnvStart;

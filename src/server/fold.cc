@@ -281,7 +281,7 @@ std::optional<std::string> Fold::take_chunk(std::size_t size) {
 Result<Fold> fold_journal(Journal& journal) {
   const auto head = journal.head();
   if (!head) return head.error();
-  Fold fold(head->count);
+  Fold fold(std::size_t{head->count} << 16U);  // A chunk has about 64 KiB.
   std::uint64_t sum = base::kFnvStart;
   for (std::uint32_t index = 0; index < head->count; ++index) {
     const auto bytes = journal.chunk(*head, index);

@@ -41,8 +41,8 @@ struct Recovered {
 
 class Fold final : private RecordVisitor {
  public:
-  // `chunks`: so many are about to come. Growing a large table by steps would stall a commit.
-  explicit Fold(std::uint32_t chunks = 0) { locks_.reserve(std::size_t{chunks} * kLocksPerChunk); }
+  // `bytes`: so many are about to come. Growing a large table by steps would stall a commit.
+  explicit Fold(std::size_t bytes = 0) { locks_.reserve(bytes / kBytesPerLock); }
 
   Result<void> chunk(const SnapshotHead& head, std::uint32_t index, std::string_view bytes);
   Result<void> batch(std::uint64_t number, std::string_view bytes);
@@ -68,7 +68,7 @@ class Fold final : private RecordVisitor {
     std::map<machine::AcquisitionId, machine::Instant> tombstones;
   };
   using Locks = std::unordered_map<std::string, FoldedLock>;
-  static constexpr std::size_t kLocksPerChunk = 400;  // About: of 64 KiB.
+  static constexpr std::size_t kBytesPerLock = 150;  // About.
 
   Result<void> read(RecordKind kind, std::uint64_t number, std::uint32_t index,
                     std::string_view bytes);
