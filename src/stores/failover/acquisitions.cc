@@ -227,8 +227,9 @@ void Acquisitions::on_stamp(const Check& check, const Result<std::string>& stamp
 Result<Acquisitions::State> Acquisitions::compared(const EntryPtr& entry, const State& state,
                                                    const Result<std::string>& stamp) {
   if (stamp && *stamp == entry->use.stamp) return delivered(entry, state);
+  // The queue entry is there: the session asks again, or withdraws it.
+  if (!stamp) return Error(Errc::kOutcomeUnknown, stamp.error().message());
   give_back(entry);
-  if (!stamp) return parked(entry, Error(Errc::kUnavailable, stamp.error().message()));
   keeper_.wake();
   return parked(entry, Error(Errc::kUnavailable, "the active store has lost its memory"));
 }
