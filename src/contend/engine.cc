@@ -216,8 +216,16 @@ void Engine::send(const RunningPtr& running, const Ask& ask, Apply& request) {
                  ReplyTo<std::optional<std::uint64_t>>(*this, running, ask));
 }
 
-std::uint64_t Engine::epoch_of(const AcquisitionFsm& acquisition) const {
-  return acquisition.kept() ? backend_.session().epoch : acquisition.epoch();
+// A kept lease is nobody's session's. Its requests are made in the client's session of that time,
+// and a client that holds nothing else has none after an outage: it opens one for them.
+void Engine::in_session(bool kept, const AcquisitionFsm& acquisition, base::BootInstant deadline,
+                        const std::function<void(std::uint64_t epoch)>& then) {
+  const std::uint64_t epoch = kept ? backend_.session().epoch : acquisition.epoch();
+  if (epoch != 0 || !kept) return then(epoch);
+  backend_.ensure_session(deadline,
+                          [self = shared_from_this(), then](const Result<SessionView>& opened) {
+                            if (!self->closed_) then(opened ? opened->epoch : 0);
+                          });
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, KeepEntry& request) {
@@ -226,11 +234,15 @@ void Engine::send(const RunningPtr& running, const Ask& ask, KeepEntry& request)
   const machine::AcquisitionId& id = acquisition.entry().key.id;
   if (names_ != 0 && id.high == names_) reserved_.insert({lock, id});
   Keep keep{lock, acquisition.entry(), std::move(*request.details), std::nullopt};
-  // A break notifies the client that keeps it now.
-  keep.details.session = backend_.session_tag();
   if (request.value) keep.value = std::move(*request.value);
-  backend_.keep(epoch_of(acquisition), std::move(keep), ask.deadline,
-                ReplyTo<std::optional<Read>>(*this, running, ask));
+  Done<std::optional<Read>> done = ReplyTo<std::optional<Read>>(*this, running, ask);
+  in_session(acquisition.kept(), acquisition, ask.deadline,
+             [this, keep = std::move(keep), deadline = ask.deadline,
+              done = std::move(done)](std::uint64_t epoch) mutable {
+               // A break notifies the client that keeps it now.
+               keep.details.session = backend_.session_tag();
+               backend_.keep(epoch, std::move(keep), deadline, std::move(done));
+             });
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, DropEntry& request) {
@@ -251,10 +263,11 @@ void Engine::send(const RunningPtr& running, const Ask& ask, Remove& request) {
   const std::string& lock = running->request().name;
   auto done = ReplyTo<bool>(*this, running, ask);
   if (!request.handoff) {
-    const std::uint64_t epoch =
-        acquisition.perhaps_kept() ? backend_.session().epoch : acquisition.epoch();
-    return backend_.remove(epoch, lock, acquisition.entry(), ask.deadline,
-                           std::move(done));
+    return in_session(acquisition.perhaps_kept(), acquisition, ask.deadline,
+                      [this, lock, entry = acquisition.entry(), deadline = ask.deadline,
+                       done = std::move(done)](std::uint64_t epoch) mutable {
+                        backend_.remove(epoch, lock, entry, deadline, std::move(done));
+                      });
   }
   backend_.handoff(acquisition.epoch(), lock, acquisition.entry(), acquisition.token(),
                    ask.deadline, std::move(done));

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -127,8 +128,9 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   // Brings the answer to a request.
   template <typename T>
   class ReplyTo;
-  // The session in whose name requests about it are made. One that is kept needs none of its own.
-  std::uint64_t epoch_of(const AcquisitionFsm& acquisition) const;
+  // Calls `then` with the session in whose name a request about it is made; 0: there is none.
+  void in_session(bool kept, const AcquisitionFsm& acquisition, BootInstant deadline,
+                  const std::function<void(std::uint64_t epoch)>& then);
   bool is_record_known(const std::string& lock, const Listing& listing) const;
   void note_record(const std::string& lock, std::uint64_t revision);
   WakerPtr waker_for(const RunningPtr& running, Watch watch, const QueueEntry* entry);

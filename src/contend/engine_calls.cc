@@ -248,16 +248,19 @@ void Engine::set_value(const port::AcquisitionRequest& request, std::string valu
   }
   Change change;
   change.lock = name;
-  change.epoch = epoch_of(running->acquisition);
   change.present = running->acquisition.entry();
   change.value = std::move(value);
-  backend_.apply(
-      std::move(change), request.deadline,
-      [name, done = std::move(done)](const Result<std::optional<std::uint64_t>>& applied) {
-        if (!applied) return done(of_lock(name, applied.error()));
-        const Outcome outcome = *applied ? Outcome::kDone : Outcome::kNotHeld;
-        done(port::to_done({.outcome = outcome}, name));
-      });
+  auto told = [name, done = std::move(done)](const Result<std::optional<std::uint64_t>>& applied) {
+    if (!applied) return done(of_lock(name, applied.error()));
+    const Outcome outcome = *applied ? Outcome::kDone : Outcome::kNotHeld;
+    done(port::to_done({.outcome = outcome}, name));
+  };
+  in_session(running->acquisition.kept(), running->acquisition, request.deadline,
+             [this, change = std::move(change), deadline = request.deadline,
+              told = std::move(told)](std::uint64_t epoch) mutable {
+               change.epoch = epoch;
+               backend_.apply(std::move(change), deadline, std::move(told));
+             });
 }
 
 void Engine::resize(const port::AcquisitionRequest& request, std::uint32_t capacity,

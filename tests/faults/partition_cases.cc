@@ -189,6 +189,10 @@ void PartitionFaults::cut_off(std::size_t server, bool leads) {
   Contest patient("patient", cluster_->connect(all, kLongSession), others);
   Contest hasty("hasty", cluster_->connect(all, GetParam().short_session), others);
   Contest stuck("stuck", cluster_->connect({server}, GetParam().short_session), others);
+  // A lease of its own, whose client knows no other server.
+  const Client lonely = cluster_->connect({server}, GetParam().short_session);
+  Lease own =
+      lonely.mutex("kept").acquire({.wait = kLong, .ttl = 300s, .auto_renew = false}).value();
   Bystander bystander(cluster_->connect(rest, kLongSession));
 
   const milliseconds election = GetParam().election;
@@ -207,6 +211,10 @@ void PartitionFaults::cut_off(std::size_t server, bool leads) {
   patient.expect_handed_on(back + election);
   hasty.expect_handed_on(std::max(back + election, cut + bound));
   stuck.expect_handed_on(cut + bound);
+  // By now the session of its client has ended, too, and it has not.
+  EXPECT_TRUE(own.held());
+  const auto tried = others.mutex("kept").try_acquire();
+  EXPECT_TRUE(tried && !*tried) << "somebody else holds the kept lease";
   // A client without business at the cut-off follower notices nothing. (Requests that a leader was
   // about to carry out are resolved when their time is up.)
   EXPECT_LT(bystander.longest(), leads ? kRequest + 2 * election : election);
@@ -214,6 +222,10 @@ void PartitionFaults::cut_off(std::size_t server, bool leads) {
   cluster_->heal();
   EXPECT_TRUE(eventually([&] { return cluster_->whole(); }));
   for (Contest* each : {&patient, &hasty, &stuck}) each->expect_holder_goes_on();
+  EXPECT_TRUE(eventually([&] { return own.renew().has_value(); }));
+  const Token token = own.token();
+  expect_released(own);
+  EXPECT_GT(take(others, "kept").token(), token);
   for (const std::size_t one : all) take(cluster_->connect({one}, kLongSession), "after");
   bystander.stop();
   EXPECT_LT(bystander.longest(), kRequest + 2 * election);
