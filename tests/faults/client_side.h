@@ -15,6 +15,7 @@
 #include "holdfast/client.h"
 #include "src/base/clock.h"
 #include "tests/support/eventually.h"
+#include "tests/support/fault_proxy.h"
 
 namespace holdfast::faults {
 
@@ -86,6 +87,35 @@ void expect_a_kept_lease_outlasts(const std::string& url, Kill kill, Start start
   EXPECT_EQ(adopted->token(), token);
   expect_released(*adopted);
   EXPECT_GT(hold(two, "kept").token(), token);
+}
+
+// The request that gives a lease a life of its own arrives, its answer does not: the client finds
+// out, and nobody else holds. `containing`: a text of that request.
+inline void expect_a_lost_transfer_loses_nothing(const std::string& through,
+                                                 const std::string& direct,
+                                                 support::FaultProxy& way,
+                                                 const std::string& containing) {
+  const Client one = connect(through, 20s);
+  const Client two = connect(direct, 20s);
+  Lease first = hold(one, "a");
+  expect_released(first);
+  const int lost = way.add(
+      {.kind = support::Fault::Kind::kDropReplies, .containing = containing, .times = 1});
+  auto asked = std::async(std::launch::async, [&] {
+    return one.mutex("a").acquire({.wait = kLong, .ttl = 120s, .auto_renew = false});
+  });
+  EXPECT_TRUE(way.wait_for_hits(lost));
+  way.remove(lost);
+  way.reset_all();
+  auto lease = asked.get();
+  ASSERT_TRUE(lease) << lease.error().message();
+  EXPECT_FALSE(two.mutex("a").try_acquire().value());
+  const auto info = two.inspect("a");
+  ASSERT_TRUE(info && *info);
+  EXPECT_EQ((*info)->holders.size(), 1U);
+  EXPECT_TRUE((*info)->waiters.empty());
+  expect_released(*lease);
+  EXPECT_TRUE(two.mutex("a").try_acquire().value());
 }
 
 inline bool fires(std::stop_token token, milliseconds within = kLong) {

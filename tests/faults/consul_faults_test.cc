@@ -116,6 +116,14 @@ TEST_F(ConsulFaultsTest, AKeptLeaseOutlastsItsClientAndARestart) {
       server.url({{"session", "15s"}}), [&] { server.kill9(); }, [&] { server.start(); });
 }
 
+TEST_F(ConsulFaultsTest, ALostAnswerToTheTransferLosesNothing) {
+  const ConsulServer server;
+  FaultProxy proxy({.server_port = server.port()});
+  expect_a_lost_transfer_loses_nothing(
+      "consul://127.0.0.1:" + std::to_string(proxy.port()) + "?session=20s",
+      server.url({{"session", "20s"}}), proxy, R"("unlock")");
+}
+
 TEST_F(ConsulFaultsTest, ARestartedServerStillKnowsTheHolder) {
   ConsulServer server;
   Client one = connect(server.url({{"session", "15s"}}));

@@ -14,6 +14,7 @@
 #include "tests/faults/keys_of_no_lock.h"
 #include "tests/faults/later_format.h"
 #include "tests/support/child_process.h"
+#include "tests/support/clock_shift.h"
 #include "tests/support/fault_proxy.h"
 #include "tests/support/loopback.h"
 #include "tests/support/zookeeper_server.h"
@@ -380,6 +381,34 @@ TEST_F(ZookeeperFaults, AKeptLeaseOutlastsItsClientAndARestart) {
         server().start();
         server().await_serving();
       });
+}
+
+TEST_F(ZookeeperFaults, ALostAnswerToTheTransferLosesNothing) {
+  FaultProxy proxy({.server_port = server().port()});
+  expect_a_lost_transfer_loses_nothing(
+      "zookeeper://127.0.0.1:" + std::to_string(proxy.port()) + chroot_ + "?session=20s",
+      url("20s"), proxy, "kept_us");
+}
+
+// Declared (docs/stores/zookeeper.md): such a lease ends by the leader's clock. One hour ahead, it
+// is over for the others while its holder believes. Tokens grow, so a resource refuses the holder.
+TEST_F(ZookeeperFaults, AJumpOfTheLeadersClockEndsAKeptLeaseEarly) {
+  support::ClockShift clock;
+  ZookeeperServer shifted({.clock_shift_file = clock.path()});
+  const Client one = patient(shifted.url("/clock?session=20s"));
+  const Client two = patient(shifted.url("/clock?session=20s"));
+  Lease ordinary = hold(one, "ordinary");
+  auto kept = one.mutex("kept").acquire({.wait = kLong, .ttl = 600s, .auto_renew = false});
+  ASSERT_TRUE(kept) << kept.error().message();
+  EXPECT_FALSE(two.mutex("kept").try_acquire().value());
+  clock.set(1h);
+  auto early = two.mutex("kept").acquire({.wait = kLong});
+  ASSERT_TRUE(early) << early.error().message();
+  EXPECT_TRUE(kept->held()) << "both believe";
+  EXPECT_GT(early->token(), kept->token());
+  EXPECT_FALSE(kept->renew()) << "the holder hears of it at its next request";
+  EXPECT_TRUE(ordinary.renew()) << "other leases do not depend on that clock";
+  EXPECT_FALSE(two.mutex("ordinary").try_acquire().value());
 }
 
 TEST_F(ZookeeperFaults, PermitsEndWithTheirClient) {

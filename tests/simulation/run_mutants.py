@@ -43,8 +43,10 @@ def main():
     caught = 0
     for (number, file, words, *_), (alive, said) in zip(mutants, results):
         why = re.search(r'"(at .*)"', said)
+        # Each test once, in the order in which they failed.
+        names = dict.fromkeys(re.findall(r"\[  FAILED  \] (\w+\.\w+)", said))
         print(f"{'NOT CAUGHT' if alive else 'caught'}: {number} {file}: {words}" +
-              (f" [{why[1]}]" if why else ""))
+              (f" [{why[1]}]" if why else "") + (f" by {', '.join(names)}" if names else ""))
         caught += not alive
     print(f"{caught} of {len(mutants)} mutants caught")
     return 0 if caught == len(mutants) else 1

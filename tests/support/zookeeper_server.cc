@@ -1,5 +1,7 @@
 #include "tests/support/zookeeper_server.h"
 
+#include "tests/support/clock_shift.h"
+
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -74,12 +76,17 @@ void ZookeeperServer::write_config(std::size_t member) const {
 }
 
 void ZookeeperServer::start(std::size_t member) {
+  std::vector<std::string> environment;
+  if (!options_.clock_shift_file.empty()) {
+    environment = {"LD_PRELOAD=" + clock_shim_library(),
+                   clock_shim_variable(options_.clock_shift_file)};
+  }
   members_[member]->process = std::make_unique<ChildProcess>(Command{
       .arguments = {"java", "-Xms32m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
                     "-Dzookeeper.log.dir=" + folder_.path(), "-cp", class_path(),
                     "org.apache.zookeeper.server.quorum.QuorumPeerMain",
                     folder(member) + "/zoo.cfg"},
-      .environment = {},
+      .environment = environment,
       .output = log_file(member),
       .network = network_ ? network_->handle(member) : -1});
 }

@@ -36,6 +36,7 @@ struct ZookeeperOptions {
   std::vector<std::string> config{};  // More lines of zoo.cfg, for each member.
   std::string data{};                 // A folder for the data; empty: one of its own.
   bool network = false;               // Between the servers one that can be cut: network().
+  std::string clock_shift_file{};     // A ClockShift's.
 };
 
 class ZookeeperServer {
