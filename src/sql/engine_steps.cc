@@ -403,7 +403,10 @@ Error Engine::error_of(const Answer& answer) const {
                                        "tables in the URL"};
     case Failure::kSettings: return {Errc::kInvalidArgument, what};
     case Failure::kReadOnly:
-      return {Errc::kUnavailable, what + ": this server only reads: connect to the primary"};
+      // Where no connection was made, the reason says so already.
+      return {Errc::kUnavailable,
+              what + (answer.fate == Fate::kNotSent ? "" : ": this server only reads") +
+                  ": connect to the primary"};
     case Failure::kOther:
     case Failure::kChangedNothing: break;
   }

@@ -247,7 +247,7 @@ MysqlConnection::Progress MysqlConnection::proceed(short events) {
       const bool refused = answer.fate != sql::Fate::kDone;
       error_code_ = refused ? answer.code : std::to_string(kReadOnlyOption);
       error_ = refused ? answer.message
-                       : "this server only reads (a replica?): connect to the primary";
+                       : "this server only reads (a replica?)";
     }
     if ((!good || complete) && !try_next_host()) return Progress::kFailed;
   }

@@ -28,6 +28,18 @@ constexpr char kPlanning[] =
     "('enable_seqscan', 'off'), ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'), "
     "('jit', 'off')) AS s(name, value)";
 
+// libpq has no word for "none", and a service that PGSERVICE names can have an address.
+bool goes_elsewhere(PGconn* connection) {
+  PQconninfoOption* const options = PQconninfo(connection);
+  bool elsewhere = false;
+  for (const auto* option = options; option != nullptr && option->keyword != nullptr; ++option) {
+    elsewhere = elsewhere || (std::string_view(option->keyword) == "hostaddr" &&
+                              option->val != nullptr && *option->val != '\0');
+  }
+  PQconninfoFree(options);
+  return elsewhere;
+}
+
 std::string name_of(const std::string& text) {
   return "hf" + std::to_string(std::hash<std::string>()(text));
 }
@@ -39,6 +51,7 @@ std::string_view advice_on(std::string_view why) {
   if (has("FATAL:  database \"") && has("does not exist")) {
     return ": make it with CREATE DATABASE, or name another one in the URL";
   }
+  if (has("hostaddr of a service")) return ": unset PGSERVICE, or remove the hostaddr there";
   if (has("definition of service")) return ": unset PGSERVICE, or name a service that there is";
   return {};
 }
@@ -59,6 +72,10 @@ PostgresConnection::Progress PostgresConnection::start() {
   values.push_back(nullptr);
   connection_ = PQconnectStartParams(names.data(), values.data(), 0);
   if (connection_ == nullptr || PQstatus(connection_) == CONNECTION_BAD) {
+    return Progress::kFailed;
+  }
+  if (goes_elsewhere(connection_)) {
+    last_words_ = "libpq would connect to the hostaddr of a service instead of the URL's host";
     return Progress::kFailed;
   }
   polling_ = PGRES_POLLING_WRITING;
@@ -175,9 +192,8 @@ bool PostgresConnection::take(PGresult* result, const Sink& sink) {
 }
 
 std::string PostgresConnection::error() const {
-  if (!last_words_.empty()) return last_words_;
   if (connection_ == nullptr) return "no memory for a connection";
-  std::string why = one_line(PQerrorMessage(connection_));
+  std::string why = last_words_.empty() ? one_line(PQerrorMessage(connection_)) : last_words_;
   why += advice_on(why);
   return why;
 }

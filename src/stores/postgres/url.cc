@@ -60,12 +60,13 @@ std::vector<std::pair<std::string, std::string>> PostgresAddress::keywords() con
       {"application_name", "holdfast"},
       {"client_encoding", "UTF8"},
       {"gssencmode", "disable"},
+      // Also where it is "any": otherwise PGTARGETSESSIONATTRS would count.
+      {"target_session_attrs", hosts.size() > 1 ? "read-write" : "any"},
       {"tcp_user_timeout", std::to_string(std::max<long>(connect_timeout.count() * 3, 5'000))},
   };
   if (socket_folder.empty()) {
     words.emplace_back("host", joined(hosts, false));
     words.emplace_back("port", joined(hosts, true));
-    if (hosts.size() > 1) words.emplace_back("target_session_attrs", "read-write");
   } else {
     words.emplace_back("host", socket_folder);
     words.emplace_back("port", std::to_string(socket_port));
