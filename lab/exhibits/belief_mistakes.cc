@@ -49,6 +49,20 @@ class IncrToken : public OnRedis {
   // [end]
 };
 
+class TimeToken : public OnRedis {
+ public:
+  using OnRedis::OnRedis;
+
+  // [region: time-token]
+  bool take(const Ask& ask, Held& held) override {
+    if (!redis_.set_nx(ask.name, held.value, ask.ttl)) return false;
+    const support::Reply time = redis_({"TIME"});  // Seconds and microseconds.
+    held.token = Token{0, std::stoull(time.at(0).text) * 1'000'000 + std::stoull(time.at(1).text)};
+    return true;
+  }
+  // [end]
+};
+
 }  // namespace
 
 SubjectKind no_renewal() {
@@ -56,6 +70,9 @@ SubjectKind no_renewal() {
 }
 SubjectKind lease_from_reply() {
   return mistake<LeaseFromReply>("lease-from-reply", "counts its lease from the reply");
+}
+SubjectKind time_token() {
+  return mistake<TimeToken>("time-token", "the server's time as fencing token");
 }
 SubjectKind incr_token() { return mistake<IncrToken>("incr-token", "INCR as fencing token"); }
 

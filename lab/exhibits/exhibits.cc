@@ -107,9 +107,10 @@ std::vector<Exhibit> servers() {
        .story =
            "To survive a fail-over alice asks with WAIT whether a replica has her lock. WAIT "
            "answers for the writes of its own connection; the pool gave her another one, which "
-           "has written nothing, so it says yes at once. The replica had been cut off.",
+           "has written nothing, so it says yes at once. The replica had been cut off. Holdfast "
+           "with ?replicas=1 asks on the same connection, and gives alice no lock.",
        .mistake = must({Class::kV1}),
-       .alone = "Redis replicates asynchronously: see async-failover",
+       .beside = clean(),
        .script = scripts::wait_elsewhere},
       {.name = "async-failover",
        .wrong = "the replica was promoted before it had heard of the lock",
@@ -120,6 +121,16 @@ std::vector<Exhibit> servers() {
        .mistake = must({Class::kV1}),
        .beside = must({Class::kV1}),
        .script = scripts::async_failover},
+      {.name = "promoted-clock-behind",
+       .wrong = "the promoted server's clock is behind, and so are its tokens",
+       .story = "The token is the server's time. The primary's clock is 30 s ahead, and it dies "
+                "before its replica has heard of alice's lock. Bob gets the lock from the replica, "
+                "with a lower token, so the resource accepts alice's late write. Holdfast's tokens "
+                "are at least the server's time, too, and its Redis store declares this.",
+       .mistake = must({Class::kV1, Class::kV2}),
+       .rule = "token-after-loss",
+       .beside = must({Class::kV1, Class::kV2}),
+       .script = scripts::promoted_clock_behind},
       {.name = "redlock-empty-node",
        .wrong = "one node came back empty, and voted twice",
        .story = "Alice has two votes of three. The second server restarts without its memory and "

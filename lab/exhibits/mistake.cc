@@ -61,7 +61,8 @@ Acquired Mistake::acquire(const Ask& ask, Listener&) {
 std::vector<SubjectKind> mistakes() {
   return {setnx_then_expire(), del_without_check(), get_then_del(),       thread_id(),
           no_second_look(),    no_renewal(),        lease_from_reply(),   incr_token(),
-          plain_set_nx(),      wait_elsewhere(),    row_without_expiry(), delete_without_owner()};
+          time_token(),        plain_set_nx(),      wait_elsewhere(),     row_without_expiry(),
+          delete_without_owner()};
 }
 
 std::string in_ms(std::chrono::milliseconds span) { return std::to_string(span.count()); }

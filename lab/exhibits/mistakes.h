@@ -22,6 +22,7 @@ SubjectKind no_second_look();  // Points "has to wait", "free again".
 SubjectKind no_renewal();
 SubjectKind lease_from_reply();
 SubjectKind incr_token();
+SubjectKind time_token();
 
 // A primary and its replica (quorum_mistakes.cc). The URL names the server that the client takes
 // for the primary.

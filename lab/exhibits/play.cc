@@ -39,8 +39,9 @@ std::string House::redis_version() {
   return text;
 }
 
-Replicated::Replicated()
-    : primary_({.config = {"repl-diskless-sync-delay 0", "repl-ping-replica-period 1"}}),
+Replicated::Replicated(const std::string& clock_shift_file)
+    : primary_({.config = {"repl-diskless-sync-delay 0", "repl-ping-replica-period 1"},
+                .clock_shift_file = clock_shift_file}),
       link_({.server_port = primary_.port()}) {
   const std::string follow = "replicaof 127.0.0.1 " + std::to_string(link_.port());
   replica_ = std::make_unique<support::RedisServer>(support::RedisOptions{.config = {follow}});

@@ -44,7 +44,8 @@ class House {
 // A server and its replica, over a link that can be cut.
 class Replicated {
  public:
-  Replicated();
+  // The primary's wall clock follows `clock_shift_file`, if that is given.
+  explicit Replicated(const std::string& clock_shift_file = {});
 
   std::string primary_url() const { return primary_.url(); }
   std::string replica_url() const { return replica_->url(); }

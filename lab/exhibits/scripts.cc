@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "tests/support/clock_shift.h"
+
 #include "lab/exhibits/mistakes.h"
 #include "lab/exhibits/sqlite.h"
 
@@ -217,7 +219,9 @@ void no_second_look(Play& play) {
 
 void wait_elsewhere(Play& play) {
   Replicated redis;
-  Player& alice = play.player("alice", lab::wait_elsewhere(), {redis.primary_url()});
+  // Holdfast asks with WAIT on the connection that has written.
+  const std::string confirmed = play.beside() ? "?replicas=1&replicas_timeout=200ms" : "";
+  Player& alice = play.player("alice", lab::wait_elsewhere(), {redis.primary_url() + confirmed});
   take_and_fail_over(play, redis, alice);
   Player& bob = play.player("bob", lab::plain_set_nx(), {redis.replica_url()});
   bob_works_too(bob, alice);
@@ -227,6 +231,16 @@ void async_failover(Play& play) {
   Replicated redis;
   Player& alice = play.player("alice", lab::plain_set_nx(), {redis.primary_url()});
   Player& bob = play.player("bob", lab::plain_set_nx(), {redis.replica_url()});
+  take_and_fail_over(play, redis, alice);
+  bob_works_too(bob, alice);
+}
+
+void promoted_clock_behind(Play& play) {
+  support::ClockShift ahead;
+  ahead.set(30s);
+  Replicated redis(ahead.path());
+  Player& alice = play.player("alice", lab::time_token(), {redis.primary_url()});
+  Player& bob = play.player("bob", lab::time_token(), {redis.replica_url()});
   take_and_fail_over(play, redis, alice);
   bob_works_too(bob, alice);
 }

@@ -20,6 +20,7 @@ void lease_from_reply(Play& play);
 void no_second_look(Play& play);
 void wait_elsewhere(Play& play);
 void async_failover(Play& play);
+void promoted_clock_behind(Play& play);
 void redlock_empty_node(Play& play);
 void redlock_tokens(Play& play);
 void incr_token(Play& play);
