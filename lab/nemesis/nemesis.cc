@@ -147,9 +147,25 @@ void Nemesis::mark(const Strike& strike, Phase phase) {
   recorder_.record(event);
 }
 
-// A cluster must survive one node that forgets.
+// A cluster must survive one node that forgets, unless another one may be promoted that lacks
+// changes.
 bool Nemesis::store_forgets(const Strike& strike) const {
-  return nodes_of(scenario_) == 1 || spec(strike).target == "all";
+  const std::string& kind = spec(strike).kind;
+  const bool stops = kind == "server-pause" || kind == "restart" || kind == "isolate";
+  if (scenario_.topology->promotes && stops) return true;
+  const bool whole = nodes_of(scenario_) == 1 || spec(strike).target == "all";
+  return kind == "restart-empty" && (whole || scenario_.topology->promotes);
+}
+
+void Nemesis::begin_forgetting(const Strike& strike) {
+  if (store_forgets(strike) && forgetting_++ == 0) mark_incarnation(strike, Phase::kInvoke);
+}
+
+void Nemesis::end_forgetting(const Strike& strike) {
+  if (!store_forgets(strike)) return;
+  // Only then the promotion that the fault has caused is over.
+  if (scenario_.topology->promotes) rig_.await_ready();
+  if (--forgetting_ == 0) mark_incarnation(strike, Phase::kReturn);
 }
 
 void Nemesis::mark_incarnation(const Strike& strike, Phase phase) {
@@ -264,12 +280,12 @@ void Nemesis::begin_on_link(Active& active) {
 void Nemesis::begin_on_server(Active& active) {
   const Strike& strike = active.strike;
   const std::string& kind = spec(strike).kind;
+  begin_forgetting(strike);
   if (kind == "server-pause") {
     rig_.pause_server(strike.node);
   } else if (kind == "restart") {
     rig_.stop_server(strike.node, /*with_memory=*/true);
   } else if (kind == "restart-empty") {
-    if (store_forgets(strike)) mark_incarnation(strike, Phase::kInvoke);
     rig_.stop_server(strike.node, /*with_memory=*/false);
   } else if (kind == "failover") {
     rig_.cut_replication();
@@ -291,7 +307,6 @@ void Nemesis::heal_server(Active& active) {
     rig_.start_server(strike.node, /*with_memory=*/true);
   } else if (kind == "restart-empty") {
     rig_.start_server(strike.node, /*with_memory=*/false);
-    if (store_forgets(strike)) mark_incarnation(strike, Phase::kReturn);
   } else if (kind == "failover") {
     mark_incarnation(strike, Phase::kInvoke);
     rig_.fail_over();
@@ -303,6 +318,7 @@ void Nemesis::heal_server(Active& active) {
   } else if (kind == "move") {
     rig_.end_move(strike.node);
   }
+  end_forgetting(strike);
 }
 
 // The clients get the lowest priority, and other processes use all CPUs.

@@ -58,6 +58,9 @@ class Nemesis {
   void mark(const Strike& strike, Phase phase);
   bool store_forgets(const Strike& strike) const;
   void mark_incarnation(const Strike& strike, Phase phase);
+  // Strikes on several nodes overlap, and end together as one change of incarnation.
+  void begin_forgetting(const Strike& strike);
+  void end_forgetting(const Strike& strike);
 
   const Scenario& scenario_;
   const std::string program_;
@@ -69,6 +72,7 @@ class Nemesis {
   std::size_t struck_ = 0;
   std::vector<std::size_t> struck_by_;
   std::vector<Active> active_;
+  std::size_t forgetting_ = 0;  // Strikes under way that the store may forget by.
 };
 
 }  // namespace holdfast::lab

@@ -226,7 +226,8 @@ class ProgramTest(unittest.TestCase):
                  "there are: holdfast"),
                 (["matrix"],
                  "--store consul, etcd, failover-chain, hybrid-filter, hybrid, memcached, memory, mysql, "
-                 "postgres, redis-cluster, redis, redlock, sqlite, zookeeper, or a URL"),
+                 "postgres, redis-cluster, redis-sentinel, redis, redlock, sqlite, zookeeper, "
+                 "or a URL"),
                 (["matrix", "--store", "oracle"], "there is no store 'oracle'"),
                 (["matrix", "--store", "nosuch://x"], "there is no store 'nosuch:'"),
                 (["matrix", "--store", "memory", "--cell", "x"], "there is no cell 'x'; --list"),

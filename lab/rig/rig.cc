@@ -175,6 +175,10 @@ void Rig::start_server(std::uint32_t node, bool with_memory) {
   Node& server = *nodes_.at(node - 1);
   if (!with_memory) server.forget();
   server.launch();
+  await_ready();
+}
+
+void Rig::await_ready() {
   // No node of a cluster is ready while too many others are missing.
   const bool complete =
       std::all_of(nodes_.begin(), nodes_.end(), [](const auto& each) { return each->works(); });

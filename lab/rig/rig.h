@@ -49,6 +49,8 @@ class Rig {
   void resume_server(std::uint32_t node) { nodes_.at(node - 1)->resume(); }
   // `with_memory`: the server knows its state again after the next start.
   void stop_server(std::uint32_t node, bool with_memory);
+  // Returns when all nodes are ready; at once if one of them does not run.
+  void await_ready();
   // Returns when the store is ready again, unless other nodes do not run.
   void start_server(std::uint32_t node, bool with_memory);
   // Kills the primary before it has sent its last changes to the replica, which takes over.

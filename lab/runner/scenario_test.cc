@@ -93,7 +93,7 @@ TEST(ScenarioTest, TheStoreIsNamedOnceAndIsKnown) {
   };
   const std::string kinds =
       "it may be: consul, etcd, failover-chain, hybrid-filter, hybrid, memcached, memory, mysql, "
-      "postgres, redis-cluster, redis, redlock, sqlite, zookeeper, url, none";
+      "postgres, redis-cluster, redis-sentinel, redis, redlock, sqlite, zookeeper, url, none";
   EXPECT_EQ(with(""), "x.toml:2: kind in [store] is missing; " + kinds +
                           "; or name the file of a topology: topology = \"my.toml\"");
   EXPECT_EQ(with("kind = \"reddis\""),

@@ -125,6 +125,7 @@ void fields(Visitor& visit, Topology& topology) {
   visit("fenced", topology.fenced, Any{});
   visit("exclusive_only", topology.exclusive_only, Any{});
   visit("direct", topology.direct, Any{});
+  visit("promotes", topology.promotes, Any{});
   visit("one_process", topology.one_process, Any{});
   visit("disk", topology.disk, Any{});
   visit("lingers", topology.lingers, Span{0ms, 1h});

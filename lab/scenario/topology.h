@@ -64,6 +64,9 @@ struct Topology {
   bool fenced = true;               // false: tokens need not grow, so every cell may show V0.
   bool exclusive_only = false;      // No readers, permits or values: work with them is left out.
   bool direct = false;  // Servers tell clients each other's addresses, so no proxy stands between.
+  // The servers replace a lost leader themselves, and the new one may lack changes. So a fault of a
+  // server lasts until they agree again, and begins a new incarnation.
+  bool promotes = false;
   bool one_process = false;         // Every process has a store of its own, which dies with it.
   bool disk = false;                // Its files are in {folder}, which may be a disk of its own.
   // How long the store may still refuse others after the client counts an unreleased lease as
