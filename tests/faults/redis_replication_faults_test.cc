@@ -3,6 +3,7 @@
 #include <string>
 
 #include "tests/faults/client_side.h"
+#include "tests/support/redis_cluster.h"
 #include "tests/support/redis_sentinels.h"
 #include "tests/support/server_network.h"
 
@@ -56,6 +57,35 @@ TEST_F(RedisReplicationFaultsTest, AGrantThatWasNotReplicatedIsLostAndItsHolderI
   EXPECT_TRUE(second->renew()) << "the old holder's release has freed it";
   EXPECT_TRUE(eventually([&] { return kept.renew().has_value(); }));
   EXPECT_TRUE(kept.held());
+  expect_released(*second);
+}
+
+// The same in a cluster: the replica that takes over has not heard of the grant.
+TEST_F(RedisReplicationFaultsTest, AGrantThatAClustersReplicaHasNotHeardOfIsLostToo) {
+  support::RedisCluster redis({.replicas = 1, .full_coverage = false});
+  const Client one = connect(redis.url());
+  const Client other = connect(redis.url());
+  const int slot = redis.slot_of("hf1:{forgotten}");
+  const std::size_t before = redis.owner(slot);
+  RedisServer& primary = redis.node(before);
+  RedisSentinels::drop_replication(primary);
+  Lease forgotten = hold(one, "forgotten");
+  primary.must({"SET", "{forgotten}", "1"});
+  ASSERT_EQ(primary.must({"WAIT", "1", "100"}).integer, 0) << "the flow was not dropped";
+
+  primary.kill9();
+  redis.take_over(redis.replica_of(before));
+
+  std::optional<Lease> second;
+  ASSERT_TRUE(eventually([&] {
+    auto lease = other.mutex("forgotten").try_acquire();
+    if (lease && *lease) second = std::move(**lease);
+    return second.has_value();
+  }));
+  EXPECT_TRUE(fires(forgotten.lost()));
+  EXPECT_EQ(forgotten.loss()->code(), Errc::kLost) << forgotten.loss()->message();
+  EXPECT_GT(second->token(), forgotten.token());  // The clock of both servers is the same one.
+  EXPECT_TRUE(eventually([&] { return second->renew().has_value(); }));
   expect_released(*second);
 }
 
