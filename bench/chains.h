@@ -20,8 +20,9 @@ namespace holdfast::bench {
 
 class Chains {
  public:
-  Chains(const Client& client, int chains) : leases_(static_cast<std::size_t>(chains)) {
-    for (int i = 0; i < chains; ++i) mutexes_.push_back(client.mutex("bench/" + std::to_string(i)));
+  Chains(const Client& client, int chains, const std::string& prefix = "bench/")
+      : leases_(static_cast<std::size_t>(chains)) {
+    for (int i = 0; i < chains; ++i) mutexes_.push_back(client.mutex(prefix + std::to_string(i)));
   }
 
   // Pairs per second; 0: one failed.
