@@ -13,7 +13,8 @@ namespace holdfast::stores::redis {
 //                      ^  ^      ^         ^                 ^
 //                  count  key    common    own               tail: a cluster's; else the end
 //
-// Requests of one kind and slot on one connection have the same script, common word and tail.
+// Requests of one kind on one connection have the same script, and those of one slot the same tail.
+// Only requests of one slot and with the same common word join.
 struct BatchPart {
   enum class Kind : std::uint8_t { kNone, kAcquire, kRelease };
 

@@ -30,6 +30,11 @@ std::string_view bytes_of(const Operation& operation, std::size_t from, std::siz
   return std::string_view(operation.command.wire).substr(from, to - from);
 }
 
+std::string_view common_of(const Operation& operation) {
+  const BatchPart& part = operation.command.part;
+  return bytes_of(operation, part.common, part.own);
+}
+
 }  // namespace
 
 void take_next(OperationList& waiting, base::BootInstant now, bool join, OperationList& taken,
@@ -57,6 +62,7 @@ void take_next(OperationList& waiting, base::BootInstant now, bool join, Operati
       bytes += next.command.wire.size();
       // A first request above the limit still goes, because it would never fit.
       if (!taken.empty() && bytes > kMostBatchBytes) break;
+      if (!taken.empty() && common_of(*taken.front()) != common_of(next)) break;
       taken.push(waiting.pop());
       if (taken.size() == kMostInBatch) break;
     }
@@ -83,7 +89,7 @@ void append_request(std::string& out, const OperationList& taken) {
   for (const Operation* each = &first; each != nullptr; each = each->next) {
     out += bytes_of(*each, each->command.part.key, each->command.part.common);
   }
-  out += bytes_of(first, part.common, part.own);
+  out += common_of(first);
   for (const Operation* each = &first; each != nullptr; each = each->next) {
     out += bytes_of(*each, each->command.part.own, each->command.part.tail);
   }

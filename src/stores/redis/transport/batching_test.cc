@@ -159,6 +159,15 @@ TEST_F(BatchingTest, AcquisitionsOfTestsTimeAreNotJoined) {
   EXPECT_THAT(sent(), SizeIs(2));
 }
 
+TEST_F(BatchingTest, OnlyRequestsWithTheSameCommonWordAreJoined) {
+  const Requests other("00000000c11e4702", nullptr);
+  acquire("a");
+  acquire("b");
+  wait(other.acquire(request_of("c")), "c");
+  acquire("d");
+  EXPECT_THAT(sent(), ElementsAre(ElementsAre("a", "b"), ElementsAre("c"), ElementsAre("d")));
+}
+
 TEST_F(BatchingTest, TheRequestHasTheKeysThenTheClientThenWhatIsEachOnes) {
   end("release", "a");
   end("release", "bc");
