@@ -112,6 +112,10 @@ void Rig::start_replica(const Topology& topology) {
 std::string Rig::url_through(const std::string& hosts, std::uint16_t first) const {
   Values values{
       {"port", std::to_string(first)}, {"hosts", hosts}, {"folder", folder_ + "/store"}};
+  std::string& numbers = values["numbers"];
+  for (std::size_t node = 1; node <= nodes_.size(); ++node) {
+    numbers += (node > 1 ? "," : "") + std::to_string(node);
+  }
   for (const std::string& name : scenario_.topology->server->ports) {
     values[name] = std::to_string(nodes_.front()->port(name));
   }

@@ -63,7 +63,7 @@ class TopologyReader {
     const bool served = topology_.server.has_value();
     std::vector<std::string> known{"folder"};
     if (served) {
-      known.insert(known.end(), {"port", "hosts"});
+      known.insert(known.end(), {"port", "hosts", "numbers"});
       const auto& ports = topology_.server->ports;
       known.insert(known.end(), ports.begin(), ports.end());
     }

@@ -36,6 +36,33 @@ class RedlockCase(CliCase):
         self.assertRegex(self.init().stdout, r"^made the nodes of redlock://")
         self.assertEqual(self.ok("run", "job", "--", "echo", "done").stdout, "done\n")
 
+    def test_init_changes_nothing_once_a_node_takes_part(self):
+        self.assertRegex(self.init().stdout, r"^made the nodes of redlock://")
+        self.holder(ttl="10s")
+        self.assertRegex(self.init().stdout, r"^found the nodes of redlock://")
+        self.nodes[0].ask("FLUSHALL")
+        self.assertRegex(self.init().stdout, r"^found the nodes of redlock://")
+        self.assertIn("2 of 3 nodes take part", self.holdfast("doctor").stdout)
+        busy = self.holdfast("run", "--no-wait", "job", "--", "true")
+        self.assertEqual(busy.returncode, 124, busy.stderr)
+
+    def test_init_needs_every_node(self):
+        self.nodes[0].kill()
+        done = self.holdfast("store", "init")
+        self.assertEqual(done.returncode, 125, done.stdout)
+        self.assertIn("every node must answer: redis://127.0.0.1:%d" % self.nodes[0].port, done.stderr)
+
+    def test_names_make_other_addresses_the_same_cluster(self):
+        self.init()
+        names = f"redlock://{self.list.replace('127.0.0.1', 'localhost')}/?names="
+        by_tunnel = ("--store", names + self.list)
+        self.ok("run", *by_tunnel, "job", "--", "true")
+        for refused, why in (("a,b,c", "another Redlock cluster"), ("a,b", "fewer names"),
+                             (",".join(reversed(self.list.split(","))), "leads to the node")):
+            done = self.holdfast("run", "--store", names + refused, "job", "--", "true")
+            self.assertEqual(done.returncode, 125, done.stdout)
+            self.assertIn(why, done.stderr)
+
     def test_run_excludes_and_tells_the_child(self):
         self.init()
         self.holder(ttl="10s")

@@ -1,10 +1,11 @@
-// Random commands on take.lua and hold.lua at a real server, and on node_model.h: every answer is
+// Random commands on the three scripts at a real server, and on node_model.h: every answer is
 // compared. The clock of the scripts is the last word of each command.
 //
 // HOLDFAST_REDLOCK_SEED=N replays one sequence.
 #include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <random>
 #include <sstream>
 #include <string>
@@ -35,6 +36,11 @@ std::string with_test_clock(std::string_view source) {
   return text;
 }
 
+std::string sixteen(N number) {
+  const std::string digits = std::to_string(number);
+  return std::string(16 - digits.size(), '0') + digits;
+}
+
 class Pair {
  public:
   Pair(RedisServer& server, std::uint32_t seed)
@@ -49,8 +55,8 @@ class Pair {
       case 0: return lose();
       case 1: return restart();
       case 2: now_ += draw(30'000'000); return;
-      case 3:
-      case 4: return join();
+      case 3: return join();
+      case 4:
       case 5: return rejoin();
       case 6: return distrust();
       case 7:
@@ -101,19 +107,23 @@ class Pair {
     const auto found = names_.find(memory);
     return found != names_.end() ? found->second : std::string(40, 'f');
   }
+  static std::string named(N tag, N attempt) {
+    return std::to_string(tag) + " " + std::to_string(attempt);
+  }
   static std::string id(std::size_t number) {
     return std::string(31, '0') + std::to_string(number);
   }
 
-  std::string ask(std::string_view script, const std::string& op, N cluster, N memory,
-                  std::size_t lock, std::vector<std::string> args) {
-    std::vector<std::string> words{"EVAL", with_test_clock(script), "2", "hfr1@node",
-                                   "hfr1:" + std::to_string(lock), op,
-                                   std::to_string(cluster), name_of(memory)};
+  // Calls of node.lua have no lock.
+  std::string ask(std::string_view script, N cluster, N memory, std::optional<std::size_t> lock,
+                  std::vector<std::string> args) {
+    std::vector<std::string> words{"EVAL", with_test_clock(script), lock ? "1" : "0"};
+    if (lock) words.push_back("hfr1:" + std::to_string(*lock));
+    words.push_back(std::string(40, cluster == 1 ? '1' : '2') + ' ' + name_of(memory));
     words.insert(words.end(), args.begin(), args.end());
     words.push_back(std::to_string(kStart + now_));
     const auto reply = connection_.command(words);
-    trace_ = op;
+    trace_.clear();
     for (const std::string& arg : args) trace_ += " " + arg;
     EXPECT_FALSE(reply.is_error()) << reply.text << " to " << trace_;
     return reply.text;
@@ -144,39 +154,37 @@ class Pair {
       case Word::kJoined: break;
     }
     return std::string("joined ") + (answer.a != 0 ? "ready" : "lost") +
-           number(kStart + answer.b) + number(answer.c) + number(answer.d);
+           number(kStart + answer.b) + number(answer.c);
   }
 
   void join() {
-    const bool init = draw(6) == 0;
     const N asked = cluster();
-    const N floor = draw(50);
-    std::vector<std::string> args{std::to_string(kLongest / 1000), "the list"};
-    if (init) args.push_back(std::to_string(floor));
-    std::string said = ask(texts::kTake, init ? "init" : "join", asked, known_, 0, args);
+    std::string said = ask(texts::kNode, asked, known_, {},
+                           {"join", std::to_string(kLongest / 1000), "the list", "a"});
     std::istringstream words(said);
-    std::string word, run, memory, state, ends, has, now, fresh;
-    words >> word >> run >> memory >> state >> ends >> has >> now >> fresh;
+    std::string word, run, memory, state, ends, has, now;
+    words >> word >> run >> memory >> state >> ends >> has >> now;
     if (word == "joined") {
       EXPECT_EQ(memory, name_of(model_.memory));
       EXPECT_EQ(run, server_.info("server", "run_id"));
       EXPECT_EQ(now, std::to_string(kStart + now_));
-      said = word + " " + state + " " + ends + " " + has + " " + fresh;
+      said = word + " " + state + " " + ends + " " + has;
       known_ = model_.memory;
     }
-    same(said, model_.join(asked, kLongest, now_, init, floor));
+    same(said, model_.join(asked, kLongest, now_));
   }
   void rejoin() {
     const N asked = cluster(), memory = knows(), floor = draw(50);
     const N ends = draw(3) == 0 ? draw(100) : model_.ends;
-    same(ask(texts::kTake, "rejoin", asked, memory, 0,
-             {std::to_string(kStart + ends), std::to_string(floor)}),
-         model_.rejoin(asked, memory, ends, floor, now_));
+    const bool init = draw(2) == 0;
+    same(ask(texts::kNode, asked, memory, {},
+             {init ? "init" : "rejoin", std::to_string(floor), std::to_string(kStart + ends)}),
+         model_.rejoin(asked, memory, ends, floor, now_, Flaw::kNone, init));
   }
   void distrust() {
     const N asked = cluster(), memory = knows();
     const N seen = draw(3) == 0 ? model_.floor : draw(50);
-    same(ask(texts::kTake, "distrust", asked, memory, 0, {std::to_string(seen)}),
+    same(ask(texts::kNode, asked, memory, {}, {"distrust", std::to_string(seen)}),
          model_.distrust(asked, memory, seen, now_));
   }
   void acquire() {
@@ -184,9 +192,9 @@ class Pair {
     const N ttl = draw(20) == 0 ? kLongest + 1 : 1 + draw(20'000'000);
     const auto lock = static_cast<std::size_t>(draw(2));
     const auto which = static_cast<std::size_t>(draw(3));
-    same(ask(texts::kTake, "acquire", asked, memory, lock,
-             {id(which), std::to_string(tag), std::to_string(attempt), "x", std::to_string(ttl),
-              "0", "{}"}),
+    same(ask(texts::kTake, asked, memory, lock,
+             {id(which), std::to_string(ttl),
+              sixteen(0) + " " + named(tag, attempt) + " " + std::to_string(ttl) + " 0 {}"}),
          model_.acquire(asked, memory, lock, which, tag, attempt, ttl, 0, now_));
   }
   void confirm() {
@@ -197,8 +205,8 @@ class Pair {
     const bool right = hold.is && draw(4) > 0;
     const N tag = right ? hold.tag : 1 + draw(2);
     const N attempt = right ? hold.attempt : 1 + draw(4);
-    same(ask(texts::kHold, "confirm", asked, memory, lock,
-             {id(which), std::to_string(tag), std::to_string(attempt), std::to_string(token)}),
+    same(ask(texts::kHold, asked, memory, lock,
+             {"confirm", id(which), named(tag, attempt), sixteen(token), "-"}),
          model_.confirm(asked, memory, lock, which, tag, attempt, token, now_));
   }
   void renew() {
@@ -208,11 +216,11 @@ class Pair {
     const auto lock = static_cast<std::size_t>(draw(2));
     const auto which = static_cast<std::size_t>(draw(3));
     const N broken = model_.locks[lock].broken;
-    const N named = draw(2) == 0 && broken != 0 ? broken : token;
-    same(ask(texts::kHold, "renew", asked, memory, lock,
-             {id(which), std::to_string(seq), std::to_string(ttl), std::to_string(named),
-              any ? "any" : "-"}),
-         model_.renew(asked, memory, lock, which, seq, ttl, named, any, now_));
+    const N of = draw(2) == 0 && broken != 0 ? broken : token;
+    same(ask(texts::kHold, asked, memory, lock,
+             {any ? "renewany" : "renew", id(which), std::to_string(seq), std::to_string(ttl),
+              std::to_string(of)}),
+         model_.renew(asked, memory, lock, which, seq, ttl, of, any, now_));
   }
   void keep() {
     const N asked = cluster(), memory = knows(), seq = draw(9);
@@ -220,18 +228,18 @@ class Pair {
     const bool any = draw(4) == 0;
     const auto lock = static_cast<std::size_t>(draw(2));
     const auto which = static_cast<std::size_t>(draw(3));
-    same(ask(texts::kHold, "keep", asked, memory, lock,
-             {id(which), std::to_string(seq), std::to_string(ttl), any ? "any" : "-"}),
+    same(ask(texts::kHold, asked, memory, lock,
+             {any ? "keepany" : "keep", id(which), std::to_string(seq), std::to_string(ttl), "-"}),
          model_.keep(asked, memory, lock, which, seq, ttl, any, now_));
   }
   void release() {
     const N asked = cluster(), memory = knows(), tag = draw(3), attempt = 1 + draw(4);
-    const bool late = draw(3) == 0;
+    const bool late = tag != 0 && draw(3) == 0;
     const auto lock = static_cast<std::size_t>(draw(2));
     const auto which = static_cast<std::size_t>(draw(3));
-    same(ask(texts::kHold, "release", asked, memory, lock,
-             {id(which), tag == 0 ? "-" : std::to_string(tag), std::to_string(attempt),
-              late ? "late" : "-"}),
+    same(ask(texts::kHold, asked, memory, lock,
+             {draw(2) == 0 ? "release" : "undo", id(which), tag == 0 ? "-" : named(tag, attempt),
+              late ? "late" : "-", "-"}),
          model_.release(asked, memory, lock, which, tag, attempt, late, now_));
   }
   void break_lock() {
@@ -242,7 +250,8 @@ class Pair {
       if (hold.is && hold.token != 0) token = hold.token;
     }
     const std::string said =
-        ask(texts::kHold, "break", asked, memory, lock, {"-", std::to_string(token), "by root"});
+        ask(texts::kHold, asked, memory, lock,
+            {"break", "-", std::to_string(token), "by root", "-"});
     same(said.substr(0, said.find(' ')),
          model_.break_lock(asked, memory, lock, token, now_));
   }
@@ -273,6 +282,48 @@ TEST(RedlockModel, TheScriptsSayWhatTheModelSays) {
     if (HasFailure()) return;
   }
   EXPECT_GT(granted, 100) << "most commands were refused";
+}
+
+// A lock's answer does not depend on the company.
+TEST(RedlockModel, ABatchSaysWhatItsPartsSay) {
+  HOLDFAST_NEEDS_REDIS();
+  RedisServer server;
+  const std::string cluster(40, 'c');
+  const std::string node(texts::kNode);
+  const auto joined =
+      server.must({"EVAL", node, "0", cluster + " ", "join", "60000", "the list", "a"});
+  std::istringstream words(joined.text);
+  std::string word, run, memory;
+  words >> word >> run >> memory;
+  ASSERT_EQ(word, "joined") << joined.text;
+  const std::string known = cluster + " " + memory;
+  ASSERT_EQ(server.must({"EVAL", node, "0", known, "init", "41"}).text, "ready");
+  const std::string one(32, '1'), two(32, '2');
+  const auto texts_of = [](const auto& reply) {
+    std::vector<std::string> each;
+    for (const auto& part : reply.elements) each.push_back(part.text);
+    return each;
+  };
+  const std::vector<std::string> take{
+      "EVAL", std::string(texts::kTake), "3", "hfr1:a", "hfr1:b", "hfr1:a", known, one, "9000000",
+      sixteen(0) + " a 1 9000000 0 {}", one, "60000001", sixteen(0) + " a 2 60000001 0 {}", two,
+      "9000000", sixteen(0) + " a 3 9000000 0 {}"};
+  const auto taken = texts_of(server.must(take));
+  ASSERT_EQ(taken.size(), 3U);
+  EXPECT_EQ(taken[0], "granted 41");
+  EXPECT_EQ(taken[1], "toolong");
+  EXPECT_TRUE(taken[2].starts_with("busy ")) << taken[2];
+  const auto changed = texts_of(server.must(
+      {"EVAL", std::string(texts::kHold), "4", "hfr1:a", "hfr1:a", "hfr1:a", "hfr1:b", known,
+       "confirm", one, "a 1", sixteen(42), "-", "renew", one, "1", "8000000", "42", "confirm", one,
+       "a 2", sixteen(50), "-", "release", two, "-", "-", "-"}));
+  const std::vector<std::string> expected{"confirmed", "held 42 0 9000000", "notheld", "gone"};
+  EXPECT_EQ(changed, expected);
+  EXPECT_EQ(server.must({"HGET", "hfr1@node", "f"}).text, "42");
+  EXPECT_EQ(server.must({"EVAL", std::string(texts::kTake), "1", "hfr1:b", known, two, "9000000",
+                         sixteen(0) + " a 4 9000000 0 {}"})
+                .text,
+            "granted 42");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A pure model of take.lua and hold.lua at one node, over small numbers.
+// A pure model of the scripts at one node, over small numbers.
 //
 // redlock_model_live_test compares it with the scripts on a real server, command by command; the
 // search (search_test.cc) runs clients against it. A Flaw makes it wrong on purpose.
@@ -27,7 +27,7 @@ enum class Word : std::uint8_t {
   kGone,
   kBroken,      // a: the answer to the break itself
   kReleased,
-  kJoined,      // a: ready, b: end of the quarantine, c: floor, d: the node is new
+  kJoined,      // a: ready, b: end of the quarantine, c: floor
   kReady,
   kRefused
 };
@@ -38,7 +38,6 @@ struct Answer {
   N a{};
   N b{};
   N c{};
-  N d{};
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 
@@ -73,7 +72,7 @@ struct NodeModel {
   N memory = 1;  // The run id and replication id of the process.
   bool has_record = false;
   N cluster{}, recorded{}, ends{}, floor{}, longest{};
-  bool ready = false, is_new = false;
+  bool ready = false;
   std::array<Lock, kLocks> locks{};
 
   static N num(auto value) { return static_cast<N>(value); }
@@ -85,10 +84,9 @@ struct NodeModel {
   // The process starts with the data that it had.
   void restart(N next) { memory = next; }
 
-  Answer<N> join(N asked, N longest_ttl, N now, bool init = false, N init_floor = 0) {
+  Answer<N> join(N asked, N longest_ttl, N now) {
     if (has_record && cluster != asked) return {Word::kForeign};
     if (!has_record || recorded != memory) {
-      is_new = !has_record;
       has_record = true;
       cluster = asked;
       longest = longest_ttl;
@@ -96,11 +94,7 @@ struct NodeModel {
       ready = false;
       ends = num(now + longest_ttl);
     }
-    if (init) {
-      floor = std::max(floor, init_floor);
-      ready = true;
-    }
-    return {Word::kJoined, num(ready), ends, floor, num(is_new)};
+    return {Word::kJoined, num(ready), ends, floor};
   }
 
   // Whether the record is of this cluster, and of the memory that the client knows.
@@ -111,13 +105,15 @@ struct NodeModel {
     return {fits ? Word::kReady : Word::kLost};
   }
 
-  Answer<N> rejoin(N asked, N client_knows, N end, N new_floor, N now, Flaw flaw = Flaw::kNone) {
+  // init: an operator says that nobody holds.
+  Answer<N> rejoin(N asked, N client_knows, N end, N new_floor, N now, Flaw flaw = Flaw::kNone,
+                   bool init = false) {
     const bool any = flaw == Flaw::kRejoinOfAnyTime;
     if (const auto fits = known(asked, any ? memory : client_knows, true);
         fits.word != Word::kReady) {
       return fits;
     }
-    if (ready || (!any && (ends != end || now < ends))) return {Word::kRefused};
+    if (ready || (!any && !init && (ends != end || now < ends))) return {Word::kRefused};
     floor = std::max(floor, new_floor);
     ready = true;
     return {Word::kReady};
@@ -127,7 +123,6 @@ struct NodeModel {
     if (const auto fits = known(asked, client_knows, true); fits.word != Word::kReady) return fits;
     if (!ready || floor != seen) return {Word::kRefused};
     ready = false;
-    is_new = false;
     ends = num(now + longest);
     floor = 0;
     return {Word::kLost};

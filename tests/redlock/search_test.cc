@@ -404,7 +404,8 @@ class Search {
 
   void settle(State& state, std::size_t at) {
     Client& client = state.clients[at];
-    while (const auto node = client.attempt.next_to_confirm()) {
+    // The store sends some of them a little later, or never: so do messages on their way.
+    while (const auto node = client.attempt.next_to_confirm(/*spares=*/true)) {
       send(state, {Kind::kConfirm, num(*node), num(at), client.attempts,
                    num(client.attempt.token()), client.knows[*node]});
     }

@@ -26,6 +26,17 @@ constexpr microseconds kFirstPause{4'000};
 constexpr microseconds kLongestPause{250'000};
 constexpr milliseconds kAfterFirstHint{2};
 constexpr milliseconds kAfterExpiry{2};
+// A majority is told the token at once, the other nodes that granted a little later: a lock that is
+// released sooner costs them one request less, and nobody waits for them.
+constexpr milliseconds kSparesAfter{5};
+// Two attempts that have each other's majority must not wait for a paused node, one for the other.
+constexpr milliseconds kPatienceWhenBusy{25};
+
+// As the scripts keep a token: 16 digits.
+std::string sixteen(std::uint64_t token) {
+  const std::string digits = std::to_string(token);
+  return std::string(digits.size() < 16 ? 16 - digits.size() : 0, '0') + digits;
+}
 
 AcquisitionState state_of(AcquisitionStatus status) { return {.status = status}; }
 
@@ -70,6 +81,7 @@ std::optional<Error> Engine::refuse(const port::AcquireRequest& request) const {
 }
 
 void Engine::acquire(port::AcquireRequest request, Ask done) {
+  if (closed_) return done(Error(Errc::kClosed, "the redlock store was closed"));
   if (auto error = refuse(request)) return done(*std::move(error));
   if (ended_.contains(request.id)) return done(state_of(AcquisitionStatus::kGone));
   const std::string name = request.name;
@@ -185,7 +197,7 @@ void Engine::start(const std::string& name, Lock& lock) {
   const bool tokens = nodes_.address().tokens;
   entry->tried = std::make_shared<Try>(Try{Attempt(nodes_.size(), tokens)});
   const TryPtr tried = entry->tried;
-  tried->number = ++last_attempt_;
+  tried->named = tag_ + ' ' + std::to_string(++last_attempt_);
   tried->counts_from = entry->seq;
   tried->sent = instant();
   tried->words.resize(nodes_.size());
@@ -195,35 +207,33 @@ void Engine::start(const std::string& name, Lock& lock) {
     entry->token = last_token_;
   }
   const std::string id = redis::id_text(entry->request.id);
-  const std::string number = std::to_string(tried->number);
   const std::string ttl = std::to_string(entry->request.ttl.count());
-  const std::string token = std::to_string(tokens ? 0 : entry->token);
-  const std::string owner = redis::to_json(entry->request.owner);
+  const std::string hold = sixteen(tokens ? 0 : entry->token) + ' ' + tried->named + ' ' + ttl +
+                           " 0 " + redis::to_json(entry->request.owner);
   const BootInstant now = BootClock::now();
   tried->until = now + std::min<BootClock::duration>(nodes_.address().timeout, entry->request.ttl);
   if (!entry->request.may_wait) tried->until = std::min(tried->until, entry->request.deadline);
   const BootInstant deadline = std::min(tried->until, now + nodes_.address().node_timeout);
   for (std::size_t node = 0; node < nodes_.size(); ++node) {
-    nodes_.call(node, Script::kTake, "acquire", name, {id, tag_, number, "x", ttl, token, owner},
-                deadline,
-                [weak = weak_from_this(), name, entry, tried, node](Result<Reply> reply) {
+    nodes_.call(node, Script::kTake, name, {id, ttl, hold}, deadline,
+                [weak = weak_from_this(), entry, tried, node](const Result<Reply>& reply) {
                   const auto self = weak.lock();
-                  if (self && !self->closed_) self->on_taken(name, entry, tried, node, reply);
+                  if (self && !self->closed_) self->on_taken(entry, tried, node, reply);
                 });
   }
   tell_waiting(lock);
 }
 
-void Engine::on_taken(const std::string& name, const EntryPtr& entry, const TryPtr& tried,
-                      std::size_t node, const Result<Reply>& reply) {
+void Engine::on_taken(const EntryPtr& entry, const TryPtr& tried, std::size_t node,
+                      const Result<Reply>& reply) {
   vote(*tried, node, reply);
   const Vote vote = tried->attempt.vote(node);
   if (tried->over && (vote == Vote::kGranted || vote == Vote::kUnknown)) {
-    return give_back(name, *entry, *tried, node);
+    return give_back(*entry, *tried, node);
   }
   if (tried->over || entry->phase != Phase::kTrying || entry->tried != tried) return;
-  confirm(name, entry, tried);
-  settle(name, entry);
+  confirm(entry, tried, /*spares=*/false);
+  settle(entry);
 }
 
 void Engine::vote(Try& tried, std::size_t node, const Result<Reply>& reply) {
@@ -266,40 +276,63 @@ void Engine::vote(Try& tried, std::size_t node, const Result<Reply>& reply) {
   tried.attempt.on_refused(node);
 }
 
-// The second phase: the token is written back to everybody who granted so far.
-void Engine::confirm(const std::string& name, const EntryPtr& entry, const TryPtr& tried) {
+// The second phase: the token is written back to nodes that granted.
+void Engine::confirm(const EntryPtr& entry, const TryPtr& tried, bool spares) {
+  auto node = tried->attempt.next_to_confirm(spares);
+  if (!node) return;
   const std::string id = redis::id_text(entry->request.id);
-  const std::string number = std::to_string(tried->number);
-  while (const auto node = tried->attempt.next_to_confirm()) {
-    nodes_.call(*node, Script::kHold, "confirm", name,
-                {id, tag_, number, std::to_string(tried->attempt.token())},
-                std::min(tried->until, BootClock::now() + nodes_.address().node_timeout),
-                [weak = weak_from_this(), name, entry, tried, node = *node](Result<Reply> reply) {
+  const std::string token = sixteen(tried->attempt.token());
+  const BootInstant deadline =
+      std::min(tried->until, BootClock::now() + nodes_.address().node_timeout);
+  for (; node; node = tried->attempt.next_to_confirm(spares)) {
+    nodes_.call(*node, Script::kHold, entry->request.name,
+                {"confirm", id, tried->named, token, "-"}, deadline,
+                [weak = weak_from_this(), entry, tried, node = *node](const Result<Reply>& reply) {
                   const auto self = weak.lock();
-                  if (!self || self->closed_) return;
-                  if (reply && reply->text == "confirmed") {
-                    tried->attempt.on_confirmed(node);
-                  } else {
-                    if (reply) self->nodes_.note(node, reply->text);
-                    tried->unknown = tried->unknown || !reply;
-                    tried->words[node] = "granted it, and then: " +
-                                         (reply ? reply->text : reply.error().message());
-                    tried->attempt.on_unknown(node);
-                  }
-                  if (tried->over) return;
-                  if (entry->phase == Phase::kTrying && entry->tried == tried) {
-                    self->settle(name, entry);
-                  }
+                  if (self && !self->closed_) self->on_confirmed(entry, tried, node, reply);
                 });
+  }
+  if (spares) return;
+  if (spares_.empty()) {
+    alarms_.at(BootClock::now() + kSparesAfter, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->confirm_spares();
+    });
+  }
+  spares_.emplace_back(entry, tried);
+}
+
+void Engine::on_confirmed(const EntryPtr& entry, const TryPtr& tried, std::size_t node,
+                          const Result<Reply>& reply) {
+  if (reply && reply->text == "confirmed") {
+    tried->attempt.on_confirmed(node);
+  } else {
+    if (reply) nodes_.note(node, reply->text);
+    tried->unknown = tried->unknown || !reply;
+    tried->words[node] =
+        "granted it, and then: " + (reply ? reply->text : reply.error().message());
+    tried->attempt.on_unknown(node);
+  }
+  if (tried->over || entry->phase != Phase::kTrying || entry->tried != tried) return;
+  confirm(entry, tried, /*spares=*/false);  // Where one failed, another node may do.
+  settle(entry);
+}
+
+void Engine::confirm_spares() {
+  for (const auto& [entry, tried] : std::exchange(spares_, {})) {
+    if (!tried->over && !closed_) confirm(entry, tried, /*spares=*/true);
   }
 }
 
-void Engine::settle(const std::string& name, const EntryPtr& entry) {
+void Engine::settle(const EntryPtr& entry) {
+  const std::string name = entry->request.name;
   Try& tried = *entry->tried;
   if (nodes_.forbidden()) tried.attempt.forbid();
   const BootInstant sure = tried.sent + entry->request.ttl - slack(entry->request.ttl);
   const bool in_time = instant() < sure && BootClock::now() < tried.until;
-  if (!tried.attempt.decided() && in_time) return;
+  if (!tried.attempt.decided() && in_time) {
+    if (entry->request.may_wait && tried.attempt.count(Vote::kBusy) > 0) give_up_soon(entry);
+    return;
+  }
   // A failure waits for all answers: they are its message, and tell whether anything is left.
   const bool failed = tried.attempt.state() == Attempt::State::kFailed && !nodes_.forbidden();
   if (failed && in_time && tried.attempt.count(Vote::kAsked) > 0) return;
@@ -309,6 +342,18 @@ void Engine::settle(const std::string& name, const EntryPtr& entry) {
     return on_held(name, lock, entry);
   }
   on_lost(name, lock, entry, in_time);
+}
+
+void Engine::give_up_soon(const EntryPtr& entry) {
+  if (std::exchange(entry->tried->hurries, true)) return;
+  alarms_.at(BootClock::now() + kPatienceWhenBusy,
+             [weak = weak_from_this(), entry, tried = entry->tried] {
+               const auto self = weak.lock();
+               const bool asking = tried->attempt.state() == Attempt::State::kAsking;
+               if (!self || self->closed_ || tried->over || !asking) return;
+               tried->attempt.give_up();
+               self->settle(entry);
+             });
 }
 
 void Engine::on_held(const std::string& name, Lock& lock, const EntryPtr& entry) {
@@ -345,7 +390,7 @@ void Engine::on_lost(const std::string& name, Lock& lock, const EntryPtr& entry,
   for (std::size_t node = 0; node < nodes_.size(); ++node) {
     const Vote vote = tried->attempt.vote(node);
     if (vote != Vote::kAsked && vote != Vote::kBusy && vote != Vote::kRefused) {
-      give_back(name, *entry, *tried, node);
+      give_back(*entry, *tried, node);
     }
   }
   if (entry->withdrawn) {
@@ -405,12 +450,10 @@ Error Engine::failure(const std::string& name, const Try& tried, bool in_time) c
                     " nodes must grant it: " + nodes_.outcomes(words)};
 }
 
-void Engine::give_back(const std::string& name, const Entry& entry, const Try& tried,
-                       std::size_t node) {
+void Engine::give_back(const Entry& entry, const Try& tried, std::size_t node) {
   const bool late = tried.attempt.vote(node) == Vote::kUnknown;
-  nodes_.call(node, Script::kHold, "release", name,
-              {redis::id_text(entry.request.id), tag_, std::to_string(tried.number),
-               late ? "late" : "-"},
+  nodes_.call(node, Script::kHold, entry.request.name,
+              {"undo", redis::id_text(entry.request.id), tried.named, late ? "late" : "-", "-"},
               BootClock::now() + nodes_.address().longest_ttl, [](const Result<Reply>&) {});
 }
 

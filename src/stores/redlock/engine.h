@@ -59,7 +59,22 @@ class Engine : public std::enable_shared_from_this<Engine> {
   }
   void hint(std::size_t node, std::string_view key);
 
-  // Answers with kClosed whatever is under way.
+  // The answers of the nodes to one request.
+  struct Round {
+    explicit Round(std::size_t nodes) : words(nodes), left(nodes) {}
+    std::vector<std::string> words;  // Each node's answer, for messages.
+    std::size_t left;
+    bool unknown = false;   // A node may have done what it did not answer.
+    bool answered = false;  // The request is decided.
+
+    void take(std::size_t node, const Result<redis::Reply>& reply) {
+      words[node] = reply ? reply->text : reply.error().message();
+      unknown = unknown || (!reply && reply.error().code() == Errc::kOutcomeUnknown);
+      --left;
+    }
+  };
+
+  // Whatever is under way ends with kClosed: at once, or when the nodes' connections are closed.
   void close();
   bool closed() const { return closed_; }
   // Calls `task` when no release is under way.
@@ -72,10 +87,11 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // One attempt, also after it was decided: late answers still come.
   struct Try {
     Attempt attempt;
-    std::uint64_t number = 0;
+    std::string named{};  // At the nodes: the client's tag, and the number of the attempt.
     std::uint64_t counts_from = 0;  // The heartbeat before it was sent.
     BootInstant sent{};
     BootInstant until{};  // By boot time: for both phases at all nodes.
+    bool hurries = false;  // It gives up soon.
     bool unknown = false;  // A node may have carried out what it did not answer.
     bool over = false;     // A later grant of a node is given back.
     std::vector<std::string> words{};  // Each node's answer, for messages.
@@ -118,15 +134,19 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   void advance(const std::string& name);
   void start(const std::string& name, Lock& lock);
-  void on_taken(const std::string& name, const EntryPtr& entry, const TryPtr& tried,
-                std::size_t node, const Result<redis::Reply>& reply);
+  void on_taken(const EntryPtr& entry, const TryPtr& tried, std::size_t node,
+                const Result<redis::Reply>& reply);
   void vote(Try& tried, std::size_t node, const Result<redis::Reply>& reply);
-  void confirm(const std::string& name, const EntryPtr& entry, const TryPtr& tried);
-  void settle(const std::string& name, const EntryPtr& entry);
+  void confirm(const EntryPtr& entry, const TryPtr& tried, bool spares);
+  void on_confirmed(const EntryPtr& entry, const TryPtr& tried, std::size_t node,
+                    const Result<redis::Reply>& reply);
+  void confirm_spares();
+  void settle(const EntryPtr& entry);
+  void give_up_soon(const EntryPtr& entry);
   void on_held(const std::string& name, Lock& lock, const EntryPtr& entry);
   void on_lost(const std::string& name, Lock& lock, const EntryPtr& entry, bool in_time);
   Error failure(const std::string& name, const Try& tried, bool in_time) const;
-  void give_back(const std::string& name, const Entry& entry, const Try& tried, std::size_t node);
+  void give_back(const Entry& entry, const Try& tried, std::size_t node);
   void put_back(const std::string& name, Lock& lock, const EntryPtr& entry, bool busy);
   void tell_waiting(Lock& lock);
   void listen(const std::string& name, Lock& lock);
@@ -139,9 +159,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void release(const std::string& name, machine::AcquisitionId id, const EntryPtr& entry,
                BootInstant deadline, Done<port::EndStatus> done);
   void forget(const std::string& name, const EntryPtr& entry);
-  void ask_all(const std::string& name, const char* op, Nodes::Args args, BootInstant deadline,
+  void ask_all(const std::string& name, Nodes::Args words, BootInstant deadline,
                const std::function<bool(std::size_t)>& which,
                std::function<void(std::size_t, const Result<redis::Reply>&)> answered);
+  Error no_majority(const std::string& name, const Round& round, const char* what) const;
   void ended_one();
   std::chrono::microseconds at_random(std::chrono::microseconds most);
 
@@ -155,6 +176,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   rows::EndedIds ended_{8192};  // Their requests may still arrive.
   std::uint64_t last_attempt_ = 0;
   std::uint64_t last_token_ = 0;  // tokens=no.
+  // Nodes that granted are still to be told the token of these attempts.
+  std::vector<std::pair<EntryPtr, TryPtr>> spares_;
   std::size_t ends_ = 0;
   port::Task all_ended_{};
   std::minstd_rand random_;

@@ -1,6 +1,5 @@
 // The engine's part for what is held: renewals, releases, breaks, and looks.
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <utility>
 
@@ -37,25 +36,17 @@ std::optional<Terms> terms_of(std::string_view text) {
   return fields.good() ? std::optional<Terms>(terms) : std::nullopt;
 }
 
-// The answers to one request at all nodes.
-struct RenewalAnswers {
-  explicit RenewalAnswers(std::size_t nodes) : renewal(nodes), words(nodes) {}
+struct RenewalRound : Engine::Round {
+  explicit RenewalRound(std::size_t nodes) : Round(nodes), renewal(nodes) {}
   Renewal<Terms> renewal;
-  std::vector<std::string> words;
   std::string trace{};  // The trace of a break.
-  bool unknown = false;
-  bool answered = false;
 
   void add(std::size_t node, const Result<Reply>& reply) {
-    words[node] = reply ? reply->text : reply.error().message();
-    if (!reply) {
-      unknown = unknown || reply.error().code() == Errc::kOutcomeUnknown;
-      return renewal.on_silent();
-    }
-    if (const auto terms = terms_of(reply->text)) return renewal.on_held(*terms);
-    if (reply->text.starts_with("broken ")) trace = reply->text.substr(7);
-    if (reply->text == "gone" || !trace.empty()) return renewal.on_gone();
-    renewal.on_silent();
+    take(node, reply);
+    const auto terms = reply ? terms_of(reply->text) : std::nullopt;
+    if (terms) return renewal.on_held(*terms);
+    if (reply && reply->text.starts_with("broken ")) trace = reply->text.substr(7);
+    reply && (reply->text == "gone" || !trace.empty()) ? renewal.on_gone() : renewal.on_silent();
   }
 };
 
@@ -63,72 +54,70 @@ struct RenewalAnswers {
 struct HoldAtNodes {
   std::vector<std::int64_t> left{};  // Microseconds, of each node that has it.
   std::uint64_t token = 0;
-  std::int64_t lease = 0;
   std::string owner{};
 };
 
-struct LockAtNodes {
+struct LockAtNodes : Engine::Round {
+  using Round::Round;
   std::map<std::string, HoldAtNodes> holds{};
   std::string trace{};
   std::uint64_t broken = 0;
   std::size_t answers = 0;
-  std::size_t left;
-  std::string trouble{};
-};
 
-std::int64_t number_of(std::string_view text) {
-  return detail::parse_number<std::int64_t>(text).value_or(0);
-}
-
-// An answer of inspect: the node's clock, then fields and values.
-void add_to(LockAtNodes& view, const Reply& reply) {
-  if (reply.items.empty()) return;
-  ++view.answers;
-  const std::int64_t now = number_of(reply.items[0].text);
-  for (std::size_t i = 1; i + 1 < reply.items.size(); i += 2) {
-    const std::string& field = reply.items[i].text;
-    redis::Fields fields(reply.items[i + 1].text);
+  void add(const Reply& reply) {
+    if (reply.items.empty()) return;
+    ++answers;
+    const std::int64_t now = redis::Fields(reply.items[0].text).amount();
+    for (std::size_t i = 1; i + 1 < reply.items.size(); i += 2) {
+      add(reply.items[i].text, redis::Fields(reply.items[i + 1].text), now);
+    }
+  }
+  void add(const std::string& field, redis::Fields fields, std::int64_t now) {
     if (field == "b") {
       const auto token = fields.number();
-      if (token >= view.broken) view.trace = std::string(fields.rest());
-      view.broken = std::max(view.broken, token);
+      if (token >= broken) trace = std::string(fields.rest());
+      broken = std::max(broken, token);
     }
-    if (field.size() != 32) continue;
-    fields.word();
+    if (field.size() != 32) return;
     const auto ends = fields.amount();
-    const auto lease = fields.amount();
     const auto token = fields.number();
-    for (int skip = 0; skip < 3; ++skip) fields.word();
-    if (!fields.good() || ends <= now) continue;
-    HoldAtNodes& seen = view.holds[field];
+    for (int skip = 0; skip < 4; ++skip) fields.word();
+    if (!fields.good() || ends <= now) return;
+    HoldAtNodes& seen = holds[field];
     seen.left.push_back(ends - now);
     seen.token = std::max(seen.token, token);
-    seen.lease = lease;
     seen.owner = std::string(fields.rest());
   }
-}
+};
 
 }  // namespace
 
 // `which`: the nodes to ask; the others count as silent.
-void Engine::ask_all(const std::string& name, const char* op, Nodes::Args args,
-                     BootInstant deadline, const std::function<bool(std::size_t)>& which,
+void Engine::ask_all(const std::string& name, Nodes::Args words, BootInstant deadline,
+                     const std::function<bool(std::size_t)>& which,
                      std::function<void(std::size_t, const Result<Reply>&)> answered) {
   const BootInstant by =
       std::min(deadline, BootClock::now() + nodes_.address().node_timeout);
   for (std::size_t node = 0; node < nodes_.size(); ++node) {
     const auto told = [weak = weak_from_this(), node, answered](const Result<Reply>& reply) {
       const auto self = weak.lock();
-      if (!self || self->closed_) return answered(node, Error(Errc::kClosed, "closed"));
+      if (!self) return;
       if (reply) self->nodes_.note(node, reply->text);
       answered(node, reply);
     };
     if (which(node)) {
-      nodes_.call(node, Script::kHold, op, name, args, by, told);
+      nodes_.call(node, Script::kHold, name, words, by, told);
     } else {
       loop_->post([told] { told(Error(Errc::kUnavailable, "did not grant it")); });
     }
   }
+}
+
+Error Engine::no_majority(const std::string& name, const Round& round, const char* what) const {
+  if (closed_) return {Errc::kClosed, "the redlock store was closed"};
+  return {round.unknown ? Errc::kOutcomeUnknown : Errc::kUnavailable,
+          nodes_.address().display() + ": lock '" + base::printable(name) + "': no majority " +
+              what + ": " + nodes_.outcomes(round.words)};
 }
 
 // --- Renewals.
@@ -178,11 +167,11 @@ void Engine::renew_held(const port::RenewItem& item, const EntryPtr& entry, Boot
                         Ask done) {
   const bool tokens = nodes_.address().tokens;
   const BootInstant sent = instant();
-  const auto told = std::make_shared<RenewalAnswers>(nodes_.size());
+  const auto told = std::make_shared<RenewalRound>(nodes_.size());
   ask_all(
-      item.name, "renew",
-      {redis::id_text(item.id), std::to_string(item.seq), std::to_string(item.ttl.count()),
-       std::to_string(item.token.counter), tokens ? "-" : "any"},
+      item.name,
+      {tokens ? "renew" : "renewany", redis::id_text(item.id), std::to_string(item.seq),
+       std::to_string(item.ttl.count()), std::to_string(item.token.counter)},
       deadline,
       [&](std::size_t node) { return !entry || entry->tried->attempt.is_member(node); },
       [this, told, entry, item, tokens, sent, done](std::size_t node, const Result<Reply>& reply) {
@@ -204,10 +193,7 @@ void Engine::renew_held(const port::RenewItem& item, const EntryPtr& entry, Boot
         if (!told->renewal.complete()) return;
         told->answered = true;
         if (!told->renewal.gone()) {
-          return done(Error(told->unknown ? Errc::kOutcomeUnknown : Errc::kUnavailable,
-                            nodes_.address().display() + ": lock '" + base::printable(item.name) +
-                                "': no majority renewed it, the old deadline stays: " +
-                                nodes_.outcomes(told->words)));
+          return done(no_majority(item.name, *told, "renewed it, the old deadline stays"));
         }
         if (entry) forget(item.name, entry);
         if (told->trace.empty()) return done(AcquisitionState{.status = AcquisitionStatus::kGone});
@@ -227,11 +213,11 @@ void Engine::keep(const port::KeepRequest& request, Done<bool> done) {
     return done(Error(Errc::kUnsupported, "redlock keeps no value beside a lock"));
   }
   const EntryPtr entry = find(request.name, request.id);
-  const auto told = std::make_shared<RenewalAnswers>(nodes_.size());
+  const auto told = std::make_shared<RenewalRound>(nodes_.size());
   ask_all(
-      request.name, "keep",
-      {redis::id_text(request.id), std::to_string(request.seq),
-       std::to_string(request.ttl.count()), nodes_.address().tokens ? "-" : "any"},
+      request.name,
+      {nodes_.address().tokens ? "keep" : "keepany", redis::id_text(request.id),
+       std::to_string(request.seq), std::to_string(request.ttl.count()), "-"},
       request.deadline,
       [&](std::size_t node) {
         return !entry || (entry->tried && entry->tried->attempt.is_member(node));
@@ -247,10 +233,12 @@ void Engine::keep(const port::KeepRequest& request, Done<bool> done) {
           if (entry) forget(request.name, entry);
           return done(true);
         }
-        const bool gone = told->renewal.gone();
-        done(Error(gone ? Errc::kLost : Errc::kOutcomeUnknown,
-                   "lock '" + base::printable(request.name) + "': " +
-                       (gone ? "the lease has ended" : nodes_.outcomes(told->words))));
+        if (told->renewal.gone()) {
+          return done(Error(Errc::kLost, "lock '" + base::printable(request.name) +
+                                             "': the lease has ended"));
+        }
+        told->unknown = true;  // Some nodes may have done it.
+        done(no_majority(request.name, *told, "keeps it"));
       });
 }
 
@@ -258,16 +246,12 @@ void Engine::keep(const port::KeepRequest& request, Done<bool> done) {
 
 void Engine::release(const std::string& name, AcquisitionId id, const EntryPtr& entry,
                      BootInstant deadline, Done<EndStatus> done) {
-  struct Ending {
-    std::vector<std::string> words;
-    std::size_t left;
+  struct Ending : Round {
+    using Round::Round;
     std::size_t released = 0;
     std::size_t gone = 0;
-    bool unknown = false;
-    bool answered = false;
   };
-  const auto ending =
-      std::make_shared<Ending>(Ending{std::vector<std::string>(nodes_.size()), nodes_.size()});
+  const auto ending = std::make_shared<Ending>(nodes_.size());
   const TryPtr tried = entry ? entry->tried : nullptr;
   if (tried) tried->over = true;  // Nodes that have not answered yet are told when they do.
   // The next waiter of this client asks once the nodes have it, so that other clients get a turn.
@@ -279,13 +263,9 @@ void Engine::release(const std::string& name, AcquisitionId id, const EntryPtr& 
   const bool known = tried != nullptr;
   const auto told = [this, ending, name, known, done](std::size_t node,
                                                       const Result<Reply>& reply) {
-    const bool released = reply && reply->text == "released";
-    const bool gone = reply && (reply->text == "gone" || reply->text == "lost");
-    ending->words[node] = reply ? reply->text : reply.error().message();
-    ending->released += released ? 1 : 0;
-    ending->gone += gone ? 1 : 0;
-    ending->unknown = ending->unknown || (!reply && reply.error().code() == Errc::kOutcomeUnknown);
-    --ending->left;
+    ending->take(node, reply);
+    ending->released += reply && reply->text == "released" ? 1 : 0;
+    ending->gone += reply && (reply->text == "gone" || reply->text == "lost") ? 1 : 0;
     const std::size_t majority = nodes_.majority();
     const bool enough = ending->released + ending->gone >= majority;
     // A lock of this client ends with a majority of answers. An id that it does not know may have
@@ -296,54 +276,47 @@ void Engine::release(const std::string& name, AcquisitionId id, const EntryPtr& 
     ending->answered = true;
     if (enough) {
       done(ending->released > 0 && !was_over ? EndStatus::kReleased : EndStatus::kGone);
-    }
-    if (!enough) {
-      done(Error(ending->unknown ? Errc::kOutcomeUnknown : Errc::kUnavailable,
-                 nodes_.address().display() + ": lock '" + base::printable(name) +
-                     "': no majority answered the release; the lease ends by itself: " +
-                     nodes_.outcomes(ending->words)));
+    } else {
+      done(no_majority(name, *ending, "answered the release; the lease ends by itself"));
     }
     ended_one();
     advance(name);
   };
-  const std::string number = std::to_string(tried ? tried->number : 0);
+  const std::string named = tried ? tried->named : "-";
   const BootInstant by = std::min(deadline, BootClock::now() + nodes_.address().node_timeout);
   for (std::size_t node = 0; node < nodes_.size(); ++node) {
     const auto answered = [weak = weak_from_this(), node, told](const Result<Reply>& reply) {
-      const auto self = weak.lock();
-      if (self && !self->closed_) told(node, reply);
+      if (const auto self = weak.lock()) told(node, reply);
     };
     const auto vote = tried ? tried->attempt.vote(node) : Vote::kConfirmed;
     if (vote == Vote::kAsked) {
       loop_->post([answered] { answered(Error(Errc::kUnavailable, "has not answered yet")); });
       continue;
     }
-    nodes_.call(node, Script::kHold, "release", name,
-                {redis::id_text(id), tried ? tag_ : "-", number,
-                 vote == Vote::kUnknown ? "late" : "-"},
-                by, answered);
+    nodes_.call(
+        node, Script::kHold, name,
+        {"release", redis::id_text(id), named, vote == Vote::kUnknown ? "late" : "-", "-"}, by,
+        answered);
   }
 }
 
 void Engine::break_lock(const port::BreakRequest& request, Done<bool> done) {
-  struct Breaking {
-    std::vector<std::string> words;
-    std::size_t left;
+  struct Breaking : Round {
+    using Round::Round;
     std::size_t answers = 0;
     std::string id{};
   };
-  const auto all =
-      std::make_shared<Breaking>(Breaking{std::vector<std::string>(nodes_.size()), nodes_.size()});
+  const auto all = std::make_shared<Breaking>(nodes_.size());
   ask_all(
-      request.name, "break",
-      {"-", std::to_string(request.token.counter), redis::trace_to_json(request.token, request.by)},
+      request.name,
+      {"break", "-", std::to_string(request.token.counter),
+       redis::trace_to_json(request.token, request.by), "-"},
       request.deadline, [](std::size_t) { return true; },
       [this, all, request, done](std::size_t node, const Result<Reply>& reply) {
-        all->words[node] = reply ? reply->text : reply.error().message();
+        all->take(node, reply);
         if (reply && reply->text.starts_with("broken ")) all->id = reply->text.substr(7);
         all->answers += reply && (!all->id.empty() || reply->text == "notheld") ? 1 : 0;
-        if (--all->left > 0) return;
-        const std::string lock = "lock '" + base::printable(request.name) + "': ";
+        if (all->left > 0) return;
         const auto id = redis::parse_id(all->id);
         // A write-back may still be on its way to a node that does not know the token yet.
         if (id && request.token.epoch == 0) {
@@ -353,10 +326,11 @@ void Engine::break_lock(const port::BreakRequest& request, Done<bool> done) {
                          });
         }
         if (all->answers >= nodes_.majority()) {
-          return done(Error(Errc::kLost, lock + "no holder has that token"));
+          return done(Error(Errc::kLost, "lock '" + base::printable(request.name) +
+                                             "': no holder has that token"));
         }
-        done(Error(Errc::kOutcomeUnknown,
-                   lock + "no majority answered: " + nodes_.outcomes(all->words)));
+        all->unknown = true;
+        done(no_majority(request.name, *all, "answered"));
       });
 }
 
@@ -364,17 +338,15 @@ void Engine::break_lock(const port::BreakRequest& request, Done<bool> done) {
 
 void Engine::inspect(const std::string& name, BootInstant deadline,
                      Done<std::optional<LockInfo>> done) {
-  const auto view = std::make_shared<LockAtNodes>(LockAtNodes{.left = nodes_.size()});
+  const auto view = std::make_shared<LockAtNodes>(nodes_.size());
   ask_all(
-      name, "inspect", {"-"}, deadline, [](std::size_t) { return true; },
-      [this, view, name, done](std::size_t, const Result<Reply>& reply) {
-        if (reply) add_to(*view, *reply);
-        if (!reply) view->trouble = reply.error().message();
-        if (--view->left > 0) return;
-        if (view->answers < nodes_.majority()) {
-          return done(Error(Errc::kUnavailable, nodes_.address().display() +
-                                                    ": too few nodes answer: " + view->trouble));
-        }
+      name, {"inspect", "-", "-", "-", "-"}, deadline, [](std::size_t) { return true; },
+      [this, view, name, done](std::size_t node, const Result<Reply>& reply) {
+        view->take(node, reply);
+        if (reply) view->add(*reply);
+        if (view->left > 0) return;
+        view->unknown = false;  // A look changes nothing.
+        if (view->answers < nodes_.majority()) return done(no_majority(name, *view, "answers"));
         LockInfo info;
         info.name = name;
         std::uint64_t last = view->broken;

@@ -1,5 +1,6 @@
 #include "src/stores/redlock/listing.h"
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <utility>
@@ -52,34 +53,27 @@ class NodeScan : public std::enable_shared_from_this<NodeScan> {
                          nodes_.address().display() + ": too few nodes answer: " + why_));
     }
     at_ = names_.begin();
-    look();
+    // So many at a time, so that a long list does not fill the connections.
+    looking_ = 128;
+    for (std::size_t i = looking_; i > 0; --i) look();
   }
 
-  // In portions, so that a long list does not fill the connections.
   void look() {
-    constexpr std::size_t kPortion = 128;
-    if (at_ == names_.end() || found_.size() >= limit_) return done_(std::move(found_));
-    std::vector<std::string> names;
-    for (; at_ != names_.end() && names.size() < kPortion; ++at_) names.push_back(*at_);
-    looks_.assign(names.size(), std::nullopt);
-    left_ = names.size();
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      inspect_(names[i], [self = shared_from_this(), i](Result<std::optional<LockInfo>> lock) {
-        self->on_lock(i, std::move(lock));
-      });
+    if (at_ == names_.end() || failure_ || found_.size() >= limit_) {
+      if (--looking_ > 0) return;
+      if (failure_) return done_(*failure_);
+      std::sort(found_.begin(), found_.end(),
+                [](const LockInfo& a, const LockInfo& b) { return a.name < b.name; });
+      const auto most = static_cast<std::ptrdiff_t>(std::min(limit_, found_.size()));
+      found_.erase(found_.begin() + most, found_.end());
+      return done_(std::move(found_));
     }
-  }
-
-  void on_lock(std::size_t i, Result<std::optional<LockInfo>> lock) {
-    if (!lock && !failure_) failure_ = lock.error();
-    if (lock) looks_[i] = *std::move(lock);
-    if (--left_ > 0) return;
-    if (failure_) return done_(*failure_);
-    for (auto& info : looks_) {
-      const bool in_use = info && !(info->holders.empty() && info->waiters.empty());
-      if (in_use && found_.size() < limit_) found_.push_back(*std::move(info));
-    }
-    look();
+    inspect_(*at_++, [self = shared_from_this()](Result<std::optional<LockInfo>> lock) {
+      if (!lock) self->failure_ = lock.error();
+      const bool in_use = lock && *lock && !((*lock)->holders.empty() && (*lock)->waiters.empty());
+      if (in_use) self->found_.push_back(**std::move(lock));
+      self->look();
+    });
   }
 
   Nodes& nodes_;
@@ -93,7 +87,7 @@ class NodeScan : public std::enable_shared_from_this<NodeScan> {
   std::string why_;
   std::set<std::string> names_;
   std::set<std::string>::const_iterator at_;
-  std::vector<std::optional<LockInfo>> looks_;
+  std::size_t looking_ = 0;
   std::vector<LockInfo> found_;
   std::optional<Error> failure_;
 };

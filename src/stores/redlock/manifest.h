@@ -13,7 +13,7 @@ inline constexpr StoreExample kExamples[] = {
     {"redlocks://a.example,b.example,c.example", "with TLS"}};
 inline constexpr std::string_view kOpenOptions[] = {
     "db",           "connect_timeout", "node_timeout", "timeout", "longest_ttl",
-    "tokens",       "cluster", "user",            "password_file", "password_env", "password_fd",
+    "tokens",       "names", "user",            "password_file", "password_env", "password_fd",
     "tls_ca",       "tls_cert",        "tls_key",      "tls_name"};
 inline constexpr std::string_view kLeavesOut[] = {
     "fair",  "shared",  "permits",           "upgrade",

@@ -21,34 +21,29 @@ using base::BootInstant;
 using redis::Reply;
 using std::chrono::milliseconds;
 
-constexpr std::string_view kRecord = "hfr1@node";
 constexpr std::string_view kLocks = "hfr1:";
 constexpr milliseconds kJoinAgain{200};
 constexpr milliseconds kJoinPatience{2000};
 constexpr milliseconds kForTheRest{50};
 
 // With the clock of a test in the last word.
-struct Text {
-  std::string text;
-  std::string sha1;
-};
-
-Text made(std::string_view source, bool test_clock) {
-  Text script{std::string(source), {}};
+redis::Script made(std::string_view source, bool test_clock) {
+  std::string text(source);
   constexpr std::string_view kTime = "redis.call('TIME')";
-  if (const auto at = script.text.find(kTime); test_clock && at != std::string::npos) {
-    script.text.replace(at, kTime.size(),
-                        "{string.sub(ARGV[#ARGV], 1, 10), string.sub(ARGV[#ARGV], 11, 16)}");
+  if (test_clock) {
+    text.replace(text.find(kTime), kTime.size(),
+                 "{string.sub(ARGV[#ARGV], 1, 10), string.sub(ARGV[#ARGV], 11, 16)}");
   }
-  script.sha1 = redis::sha1_of(script.text);
-  return script;
+  std::string sha1 = redis::sha1_of(text);
+  return {std::move(text), std::move(sha1)};
 }
 
-const Text& text_of(Script script, bool test_clock) {
-  static const std::array<Text, 4> kTexts = {
+const redis::Script& text_of(Script script, bool test_clock) {
+  static const std::array<redis::Script, 6> kTexts = {
       made(script_texts::kTake, false), made(script_texts::kHold, false),
-      made(script_texts::kTake, true), made(script_texts::kHold, true)};
-  return kTexts[static_cast<std::size_t>(script) + (test_clock ? 2 : 0)];
+      made(script_texts::kNode, false), made(script_texts::kTake, true),
+      made(script_texts::kHold, true),  made(script_texts::kNode, true)};
+  return kTexts[static_cast<std::size_t>(script) + (test_clock ? 3 : 0)];
 }
 
 std::string count(std::int64_t number) { return std::to_string(number); }
@@ -60,12 +55,13 @@ struct Nodes::Node {
   std::unique_ptr<redis::Pipeline> pipeline{};
   std::unique_ptr<redis::Subscriber> subscriber{};
   std::unique_ptr<port::BootTimer> timer{};
-  bool knows[2] = {false, false};  // The scripts, by its answers.
+  bool knows[3] = {};  // The scripts, by its answers.
 
+  const std::string name;
+  std::string known;  // "cluster replication-id", the latter of the last join.
   bool joined = false;
   bool joining = false;
   std::string run{};
-  std::string incarnation{};  // Its replication id.
   std::string ends{};         // The end of the quarantine, as the node wrote it.
   NodeView view{};
   BootInstant looked{};
@@ -86,7 +82,8 @@ Nodes::Nodes(const RedlockAddress& address, const port::StoreContext& context, N
   static_cast<void>(text_of(Script::kTake, false));
   const std::string channel = "hfr1@" + base::to_hex(base::random_128().high, 0).substr(0, 16);
   for (std::size_t at = 0; at < address_.nodes.size(); ++at) {
-    auto node = std::make_unique<Node>();
+    auto node = std::make_unique<Node>(
+        Node{.name = address_.nodes[at].display(), .known = address_.cluster + ' '});
     auto remote = redis::Remote::make(address_.nodes[at]);
     if (remote) {
       node->remote = *std::move(remote);
@@ -106,7 +103,7 @@ Nodes::Nodes(const RedlockAddress& address, const port::StoreContext& context, N
 
 Nodes::~Nodes() = default;
 
-std::string Nodes::name_of(std::size_t node) const { return address_.nodes[node].display(); }
+const std::string& Nodes::name_of(std::size_t node) const { return nodes_[node]->name; }
 
 std::string Nodes::key_of(std::string_view lock) { return std::string(kLocks).append(lock); }
 
@@ -128,57 +125,85 @@ std::string Nodes::outcomes(const std::vector<std::string>& each) const {
 
 // --- Requests.
 
-// The words after the script.
-std::string Nodes::encode(const Node& node, std::string_view op, std::string_view lock,
-                          Args args) const {
-  const std::string key = key_of(lock);
-  std::string wire;
-  wire.reserve(320);
-  for (const std::string_view word :
-       {std::string_view("2"), kRecord, std::string_view(key), op,
-        std::string_view(address_.cluster), std::string_view(node.incarnation)}) {
-    redis::append_word(wire, word);
-  }
-  for (const std::string_view word : args) redis::append_word(wire, word);
-  if (now_) redis::append_word(wire, count(now_().time_since_epoch().count()));
-  return wire;
-}
+// A script's call, from the number of its keys on.
+struct Nodes::Request {
+  Script script{};
+  std::size_t count = 3;  // With the command and the script.
+  std::string words{};
+  redis::BatchPart part{};  // Positions within `words`.
 
-void Nodes::send(std::size_t at, Script script, std::string_view op, std::string_view lock,
-                 Args args, BootInstant deadline, Answered answered) {
-  run(at, script, 8 + args.size() + (now_ ? 1 : 0), encode(*nodes_[at], op, lock, args), deadline,
-      std::move(answered));
-}
+  void add(std::string_view word) {
+    redis::append_word(words, word);
+    ++count;
+  }
+};
 
 // By the script's hash where the node knows it; otherwise, or if it has forgotten, by its text.
-void Nodes::run(std::size_t at, Script script, std::size_t count, std::string words,
-                BootInstant deadline, Answered answered) {
-  const Text& text = text_of(script, now_ != nullptr);
-  const bool knows = nodes_[at]->knows[static_cast<std::size_t>(script)];
+void Nodes::run(std::size_t at, Request request, BootInstant deadline, Answered answered) {
+  const redis::Script& text = text_of(request.script, now_ != nullptr);
+  bool& knows = nodes_[at]->knows[static_cast<std::size_t>(request.script)];
   redis::Command command;
-  redis::append_array_header(command.wire, count);
+  command.wire.reserve(96 + request.words.size() + (knows ? 0 : text.text.size()));
+  redis::append_array_header(command.wire, request.count);
   redis::append_word(command.wire, knows ? "EVALSHA" : "EVAL");
   redis::append_word(command.wire, knows ? text.sha1 : text.text);
-  command.wire += words;
+  if (knows) {
+    command.part = request.part;
+    const auto before = static_cast<std::uint16_t>(command.wire.size());
+    for (auto* place : {&command.part.count, &command.part.key, &command.part.common,
+                        &command.part.own}) {
+      *place = static_cast<std::uint16_t>(*place + before);
+    }
+  }
+  command.wire += request.words;
+  command.part.tail = static_cast<std::uint32_t>(command.wire.size());  // It has none.
   nodes_[at]->pipeline->send(
       std::move(command), deadline,
-      [this, at, script, count, deadline, knows, words = std::move(words),
+      [this, at, deadline, by_hash = knows, request = std::move(request),
        answered = std::move(answered)](Result<Reply> reply) mutable {
         const bool forgotten = redis::is_unknown_script(reply);
-        nodes_[at]->knows[static_cast<std::size_t>(script)] = reply && !forgotten;
-        if (forgotten && knows && !closed_) {
-          return run(at, script, count, std::move(words), deadline, std::move(answered));
+        nodes_[at]->knows[static_cast<std::size_t>(request.script)] = reply && !forgotten;
+        if (forgotten && by_hash && !closed_) {
+          return run(at, std::move(request), deadline, std::move(answered));
         }
         answered(redis::checked(std::move(reply), name_of(at)));
       });
 }
 
-void Nodes::call(std::size_t at, Script script, std::string_view op, std::string_view lock,
-                 Args args, BootInstant deadline, Answered answered) {
-  if (nodes_[at]->joined) return send(at, script, op, lock, args, deadline, std::move(answered));
-  loop_->post([this, at, answered = std::move(answered)] {
-    answered(Error(Errc::kUnavailable, nodes_[at]->trouble));
-  });
+void Nodes::ask(std::size_t at, Args words, BootInstant deadline, Answered answered) {
+  Request request{.script = Script::kNode};
+  redis::append_word(request.words, "0");
+  request.add(nodes_[at]->known);
+  for (const std::string_view word : words) request.add(word);
+  if (now_) request.add(count(now_().time_since_epoch().count()));
+  run(at, std::move(request), deadline, std::move(answered));
+}
+
+void Nodes::call(std::size_t at, Script script, std::string_view lock, Args words,
+                 BootInstant deadline, Answered answered) {
+  if (!nodes_[at]->joined) {
+    return loop_->post([this, at, answered = std::move(answered)] {
+      answered(Error(Errc::kUnavailable, nodes_[at]->trouble));
+    });
+  }
+  Request request{.script = script};
+  const auto here = [&] { return static_cast<std::uint16_t>(request.words.size()); };
+  request.words.reserve(320);
+  redis::append_word(request.words, "1");
+  request.part.key = here();
+  request.add(key_of(lock));
+  request.part.common = here();
+  request.add(nodes_[at]->known);
+  request.part.own = here();
+  for (const std::string_view word : words) request.add(word);
+  if (now_) {
+    request.add(count(now_().time_since_epoch().count()));
+  } else {
+    using Kind = redis::BatchPart::Kind;
+    request.part.kind = script == Script::kTake ? Kind::kAcquire : Kind::kRelease;
+    request.part.own_words = static_cast<std::uint8_t>(words.size());
+  }
+  run(at, std::move(request), deadline, std::move(answered));
 }
 
 void Nodes::read(std::size_t at, const std::vector<std::string_view>& words, BootInstant deadline,
@@ -209,15 +234,17 @@ bool Nodes::note(std::size_t at, std::string_view answer) {
 }
 
 bool Nodes::is_plausible(std::size_t at, std::uint64_t floor) {
-  if (floor <= most_plausible(views())) return true;
+  if (floor <= plausible_) return true;
+  plausible_ = most_plausible(views());  // It grows with the clocks.
+  if (floor <= plausible_) return true;
   events_.on_alarm(name_of(at) + ": its token counter " + std::to_string(floor) +
                   " cannot come from grants; the node is put into quarantine");
   nodes_[at]->joined = false;
   nodes_[at]->trouble = "its token counter cannot come from grants";
-  send(at, Script::kTake, "distrust", "", {std::to_string(floor)},
-       BootClock::now() + kJoinPatience, [this, at](const Result<Reply>&) {
-         if (!nodes_[at]->joining) join(at, nullptr);
-       });
+  ask(at, {"distrust", std::to_string(floor)}, BootClock::now() + kJoinPatience,
+      [this, at](const Result<Reply>&) {
+        if (!nodes_[at]->joining) join(at, nullptr);
+      });
   return false;
 }
 
@@ -228,8 +255,8 @@ void Nodes::join(std::size_t at, Joined joined) {
   if (joined) node.waiting.push_back(std::move(joined));
   if (!node.pipeline || std::exchange(node.joining, true)) return;
   const std::string longest = count(address_.longest_ttl.count());
-  send(at, Script::kTake, "join", "", {longest, address_.list}, BootClock::now() + kJoinPatience,
-       [this, at](const Result<Reply>& reply) { on_joined(at, reply); });
+  ask(at, {"join", longest, address_.list, address_.names[at]}, BootClock::now() + kJoinPatience,
+      [this, at](const Result<Reply>& reply) { on_joined(at, reply); });
 }
 
 void Nodes::on_joined(std::size_t at, const Result<Reply>& reply) {
@@ -247,6 +274,15 @@ void Nodes::on_joined(std::size_t at, const Result<Reply>& reply) {
                          name_of(at) + " belongs to another Redlock cluster (" + text.substr(8) +
                              "), or to one with another longest_ttl or tokens: use one URL "
                              "everywhere, or free the node with 'DEL hfr1@node'");
+  } else if (text.starts_with("misnamed ")) {
+    redis::Fields fields(text);
+    fields.word();
+    node.run = fields.word();
+    node.trouble = "is known as the node " + std::string(fields.rest());
+    node.foreign = Error(Errc::kInvalidArgument,
+                         name_of(at) + " leads to the node " + std::string(fields.rest()) +
+                             " of this cluster, not to " + address_.names[at] +
+                             ": name every node once, and everywhere by one name");
   } else if (text == "replica") {
     node.trouble = "is a replica: a node must be an independent primary";
   } else {
@@ -258,12 +294,12 @@ void Nodes::on_joined(std::size_t at, const Result<Reply>& reply) {
   join_later(at, kJoinAgain);
 }
 
-// "joined <run> <replication id> <state> <ends> <floor> <now> <new>"
+// "joined <run> <replication id> <state> <ends> <floor> <now>"
 void Nodes::take_facts(Node& node, std::string_view text) {
   redis::Fields fields(text);
   const bool joined = fields.word() == "joined";
   const std::string run(fields.word());
-  const std::string incarnation(fields.word());
+  const std::string known = address_.cluster + ' ' + std::string(fields.word());
   const bool ready = fields.word() == "ready";
   const auto ends = fields.amount();
   const auto floor = fields.amount<std::uint64_t>();
@@ -272,11 +308,11 @@ void Nodes::take_facts(Node& node, std::string_view text) {
     node.trouble = "answered in an unknown form: '" + std::string(text.substr(0, 60)) + "'";
     return;
   }
-  const bool same = node.incarnation == incarnation && node.ends == count(ends);
+  const bool same = node.known == known && node.ends == count(ends);
   node.waited_before = same && node.view.waited;
   node.joined = true;
   node.run = run;
-  node.incarnation = incarnation;
+  node.known = known;
   node.ends = count(ends);
   node.looked = BootClock::now();
   node.view = {true, ready, !ready && now >= ends, floor, static_cast<std::uint64_t>(now)};
@@ -341,7 +377,10 @@ void Nodes::catch_up_all() {
           seen[i].waited = seen[i].waited && nodes_[i]->waited_before;
         }
         const auto floor = catch_up(seen);
-        if (floor) return rejoin(*floor);
+        if (floor) {
+          return admit(*floor, /*by_operator=*/false, BootClock::now() + kJoinPatience,
+                       [this](const Result<bool>&) { catching_up_ = false; });
+        }
         catching_up_ = false;
         for (std::size_t i = 0; i < nodes_.size(); ++i) {
           if (!nodes_[i]->view.ready) join_later(i, 5 * kJoinAgain);
@@ -352,24 +391,30 @@ void Nodes::catch_up_all() {
   }
 }
 
-void Nodes::rejoin(std::uint64_t floor) {
+// Nodes in quarantine take part from now on: after it, or because an operator says so.
+void Nodes::admit(std::uint64_t floor, bool by_operator, BootInstant deadline,
+                  port::Done<bool> done) {
   const auto left = std::make_shared<std::size_t>(1);
-  const auto ended = [this, left] {
-    if (--*left == 0) catching_up_ = false;
+  const auto failed = std::make_shared<std::vector<std::string>>(nodes_.size());
+  const auto ended = [this, left, failed, done = std::move(done)] {
+    if (--*left > 0) return;
+    const std::string who = outcomes(*failed);
+    if (who.empty()) return done(true);
+    done(Error(Errc::kOutcomeUnknown, address_.display() + ": " + who));
   };
   for (std::size_t at = 0; at < nodes_.size(); ++at) {
-    Node& node = *nodes_[at];
-    if (!node.joined || node.view.ready || !node.view.waited || !node.waited_before) continue;
+    const Node& node = *nodes_[at];
+    if (!node.joined || node.view.ready) continue;
+    if (!by_operator && (!node.view.waited || !node.waited_before)) continue;
     ++*left;
-    const std::string number = std::to_string(floor);
-    send(at, Script::kTake, "rejoin", "", {node.ends, number}, BootClock::now() + kJoinPatience,
-         [this, at, ended](const Result<Reply>& reply) {
-           if (reply && reply->text == "ready") {
-             events_.on_alarm(name_of(at) + ": takes part");
-           }
-           ended();
-           join(at, nullptr);
-         });
+    ask(at, {by_operator ? "init" : "rejoin", std::to_string(floor), node.ends}, deadline,
+        [this, at, by_operator, failed, ended](const Result<Reply>& reply) {
+          const std::string text = reply ? reply->text : reply.error().message();
+          if (text != "ready" && text != "refused") (*failed)[at] = text;
+          if (text == "ready" && !by_operator) events_.on_alarm(name_of(at) + ": takes part");
+          ended();
+          join(at, nullptr);
+        });
   }
   ended();
 }
@@ -413,41 +458,27 @@ void Nodes::initialize(BootInstant deadline, port::Done<bool> done) {
   const auto left = std::make_shared<std::size_t>(nodes_.size());
   for (std::size_t at = 0; at < nodes_.size(); ++at) {
     join(at, [this, left, deadline, done](bool) {
-      if (--*left == 0) initialize_joined(deadline, done);
+      if (--*left > 0) return;
+      std::uint64_t floor = 0;
+      std::vector<std::uint64_t> clocks;
+      std::vector<std::string> absent;
+      bool in_use = false;
+      for (const auto& node : nodes_) {
+        floor = std::max(floor, node->view.floor);
+        clocks.push_back(node->view.clock);
+        absent.push_back(node->joined ? "" : node->trouble);
+        in_use = in_use || node->view.ready;
+      }
+      if (forbidden_) return done(*forbidden_);
+      if (const std::string who = outcomes(absent); !who.empty()) {
+        return done(
+            Error(Errc::kUnavailable, address_.display() + ": every node must answer: " + who));
+      }
+      // Locks may be held then: nodes in quarantine come back by themselves.
+      if (in_use) return done(false);
+      std::sort(clocks.begin(), clocks.end());
+      admit(std::max(floor, clocks[clocks.size() / 2]), /*by_operator=*/true, deadline, done);
     });
-  }
-}
-
-void Nodes::initialize_joined(BootInstant deadline, const port::Done<bool>& done) {
-  std::uint64_t floor = 0;
-  std::vector<std::uint64_t> clocks;
-  std::vector<std::string> absent;
-  for (const auto& node : nodes_) {
-    floor = std::max(floor, node->view.floor);
-    clocks.push_back(node->view.clock);
-    absent.push_back(node->joined ? "" : node->trouble);
-  }
-  if (forbidden_) return done(*forbidden_);
-  if (const std::string who = outcomes(absent); !who.empty()) {
-    return done(
-        Error(Errc::kUnavailable, address_.display() + ": every node must answer: " + who));
-  }
-  std::sort(clocks.begin(), clocks.end());
-  const std::string number = std::to_string(std::max(floor, clocks[clocks.size() / 2]));
-  const std::string longest = count(address_.longest_ttl.count());
-  const auto left = std::make_shared<std::size_t>(nodes_.size());
-  const auto failed = std::make_shared<std::vector<std::string>>(nodes_.size());
-  for (std::size_t at = 0; at < nodes_.size(); ++at) {
-    send(at, Script::kTake, "init", "", {longest, address_.list, number}, deadline,
-         [this, at, left, failed, done](const Result<Reply>& reply) {
-           const bool good = reply && reply->text.starts_with("joined ");
-           if (good) take_facts(*nodes_[at], reply->text);
-           if (!good) (*failed)[at] = reply ? reply->text : reply.error().message();
-           if (--*left > 0) return;
-           const std::string who = outcomes(*failed);
-           if (who.empty()) return done(true);
-           done(Error(Errc::kOutcomeUnknown, address_.display() + ": " + who));
-         });
   }
 }
 

@@ -32,7 +32,7 @@
 
 namespace holdfast::stores::redlock {
 
-enum class Script : std::uint8_t { kTake, kHold };
+enum class Script : std::uint8_t { kTake, kHold, kNode };
 
 using TestClock = std::function<machine::Instant()>;
 
@@ -52,18 +52,20 @@ class Nodes {
 
   // Joins all nodes, and calls `done` once a majority has joined, or the others cannot be reached.
   void open(base::BootInstant deadline, port::Done<bool> done);
-  // Without the quarantine: an operator says that nobody holds a lock.
+  // Without the quarantine, because an operator says that nobody holds a lock. False: a node takes
+  // part already, and nothing was done.
   void initialize(base::BootInstant deadline, port::Done<bool> done);
 
   std::size_t size() const { return nodes_.size(); }
   std::size_t majority() const { return majority_of(nodes_.size()); }
   const RedlockAddress& address() const { return address_; }
-  std::string name_of(std::size_t node) const;
+  const std::string& name_of(std::size_t node) const;
   static std::string key_of(std::string_view lock);
 
-  // Runs a script at a node for a lock; `answered` is called on the loop, never inline. The words
-  // after the operation are those of the script.
-  void call(std::size_t node, Script script, std::string_view op, std::string_view lock, Args args,
+  // Runs take.lua or hold.lua at a node for a lock, with the words that the script names; requests
+  // that wait for the connection together become one batch. `answered` is called on the loop, never
+  // inline.
+  void call(std::size_t node, Script script, std::string_view lock, Args words,
             base::BootInstant deadline, Answered answered);
   // A command that changes nothing.
   void read(std::size_t node, const std::vector<std::string_view>& words,
@@ -98,13 +100,10 @@ class Nodes {
   struct Node;
   using Joined = std::function<void(bool good)>;
 
-  std::string encode(const Node& node, std::string_view op, std::string_view lock,
-                     Args args) const;
-  void run(std::size_t at, Script script, std::size_t count, std::string words,
-           base::BootInstant deadline, Answered answered);
-  void send(std::size_t at, Script script, std::string_view op, std::string_view lock, Args args,
-            base::BootInstant deadline, Answered answered);
-  void initialize_joined(base::BootInstant deadline, const port::Done<bool>& done);
+  struct Request;
+  void run(std::size_t at, Request request, base::BootInstant deadline, Answered answered);
+  // node.lua.
+  void ask(std::size_t at, Args words, base::BootInstant deadline, Answered answered);
   void join(std::size_t at, Joined joined);
   void on_joined(std::size_t at, const Result<redis::Reply>& reply);
   void take_facts(Node& node, std::string_view text);
@@ -112,7 +111,8 @@ class Nodes {
   void join_later(std::size_t at, base::BootClock::duration pause);
   void tend(std::size_t at);
   void catch_up_all();
-  void rejoin(std::uint64_t floor);
+  void admit(std::uint64_t floor, bool by_operator, base::BootInstant deadline,
+             port::Done<bool> done);
   std::vector<NodeView> views() const;
 
   const RedlockAddress address_;
@@ -122,6 +122,7 @@ class Nodes {
   port::Loop* const loop_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::optional<Error> forbidden_;
+  std::uint64_t plausible_ = 0;  // The highest floor that was found to be.
   bool catching_up_ = false;
   bool closed_ = false;
 };

@@ -62,15 +62,23 @@ class Attempt {
   void on_refused(std::size_t node) { set(node, Vote::kRefused); }
   void on_unknown(std::size_t node) { set(node, Vote::kUnknown); }
   void on_confirmed(std::size_t node) { set(node, Vote::kConfirmed); }
+  // No more answers are awaited.
+  void give_up() {
+    if (!decided()) state_ = count(Vote::kBusy) > 0 ? State::kBusy : State::kFailed;
+  }
   // Nothing may be granted, whatever the others say (a foreign node, one node with two addresses).
   void forbid() {
     forbidden_ = true;
     decide();
   }
 
-  // The next node that is to be sent the write-back of token(); it counts as sent.
-  std::optional<std::size_t> next_to_confirm() {
-    if (state_ != State::kConfirming) return std::nullopt;
+  // The next node that is to be sent the write-back of token(); it counts as sent. At first only as
+  // many as a majority needs; with `spares` all that granted in time, also once the lock is held.
+  std::optional<std::size_t> next_to_confirm(bool spares) {
+    const bool held_too = spares && tokens_ && held();
+    if (state_ != State::kConfirming && !held_too) return std::nullopt;
+    const std::size_t sent = count(Vote::kConfirming) + count(Vote::kConfirmed);
+    if (!spares && sent >= majority_of(nodes_)) return std::nullopt;
     for (std::size_t node = 0; node < nodes_; ++node) {
       if (votes_[node] != Vote::kGranted) continue;
       votes_[node] = Vote::kConfirming;

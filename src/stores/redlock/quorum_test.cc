@@ -14,12 +14,12 @@ TEST(AttemptTest, AMajorityGrantsAndAcknowledgesTheToken) {
   attempt.on_granted(0, 7);
   attempt.on_granted(3, 9);
   EXPECT_EQ(attempt.state(), State::kAsking);
-  EXPECT_FALSE(attempt.next_to_confirm());
+  EXPECT_FALSE(attempt.next_to_confirm(false));
   attempt.on_granted(4, 8);
   EXPECT_EQ(attempt.state(), State::kConfirming);
   EXPECT_EQ(attempt.token(), 10U);
-  for (const std::size_t node : {0U, 3U, 4U}) EXPECT_EQ(attempt.next_to_confirm(), node);
-  EXPECT_FALSE(attempt.next_to_confirm());
+  for (const std::size_t node : {0U, 3U, 4U}) EXPECT_EQ(attempt.next_to_confirm(false), node);
+  EXPECT_FALSE(attempt.next_to_confirm(false));
   attempt.on_confirmed(0);
   attempt.on_confirmed(4);
   EXPECT_EQ(attempt.state(), State::kConfirming);
@@ -33,15 +33,32 @@ TEST(AttemptTest, ALateGrantIsConfirmedWithTheChosenToken) {
   attempt.on_granted(1, 1);
   attempt.on_granted(2, 0);
   EXPECT_EQ(attempt.token(), 2U) << "it was sent already";
-  EXPECT_EQ(attempt.next_to_confirm(), 0U);
-  EXPECT_EQ(attempt.next_to_confirm(), 1U);
-  EXPECT_EQ(attempt.next_to_confirm(), 2U);
+  EXPECT_EQ(attempt.next_to_confirm(false), 0U);
+  EXPECT_EQ(attempt.next_to_confirm(false), 1U);
+  EXPECT_FALSE(attempt.next_to_confirm(false)) << "a majority is on its way";
   attempt.on_unknown(0);
+  EXPECT_EQ(attempt.next_to_confirm(false), 2U);
   attempt.on_confirmed(1);
   EXPECT_FALSE(attempt.decided());
   attempt.on_confirmed(2);
   EXPECT_TRUE(attempt.held());
   EXPECT_FALSE(attempt.is_member(0));
+}
+
+TEST(AttemptTest, TheOtherNodesAreToldTheTokenAfterwardsAndBecomeMembers) {
+  Attempt attempt(3, true);
+  for (const std::size_t node : {0U, 1U, 2U}) attempt.on_granted(node, 1);
+  while (const auto node = attempt.next_to_confirm(false)) attempt.on_confirmed(*node);
+  ASSERT_TRUE(attempt.held());
+  EXPECT_FALSE(attempt.is_member(2));
+  EXPECT_EQ(attempt.next_to_confirm(true), 2U);
+  EXPECT_FALSE(attempt.next_to_confirm(true));
+  attempt.on_confirmed(2);
+  EXPECT_TRUE(attempt.is_member(2));
+
+  Attempt one_phase(3, false);
+  for (const std::size_t node : {0U, 1U, 2U}) one_phase.on_granted(node, 1);
+  EXPECT_FALSE(one_phase.next_to_confirm(true));
 }
 
 // Another one held there in between, and has that token.
@@ -59,7 +76,7 @@ TEST(AttemptTest, WhoeverGrantsAfterTheDecisionIsNoMember) {
     Attempt attempt(3, tokens);
     attempt.on_granted(0, 1);
     attempt.on_granted(1, 1);
-    while (const auto node = attempt.next_to_confirm()) attempt.on_confirmed(*node);
+    while (const auto node = attempt.next_to_confirm(false)) attempt.on_confirmed(*node);
     ASSERT_TRUE(attempt.held());
     attempt.on_granted(2, 1);
     EXPECT_FALSE(attempt.is_member(2));
@@ -86,7 +103,7 @@ TEST(AttemptTest, AFailedWriteBackEndsIt) {
   attempt.on_granted(0, 1);
   attempt.on_granted(1, 1);
   attempt.on_refused(2);
-  while (const auto node = attempt.next_to_confirm()) attempt.on_unknown(*node);
+  while (const auto node = attempt.next_to_confirm(false)) attempt.on_unknown(*node);
   EXPECT_EQ(attempt.state(), State::kFailed);
 }
 

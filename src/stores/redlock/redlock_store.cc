@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
-#include <list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,6 +13,7 @@
 
 #include "src/base/abandon.h"
 #include "src/base/random.h"
+#include "src/stores/redis/transport/loop_link.h"
 #include "src/stores/redlock/doctor.h"
 #include "src/stores/redlock/engine.h"
 #include "src/stores/redlock/guarantees.h"
@@ -34,34 +34,6 @@ using redlock::Nodes;
 
 Error closed_error() { return {Errc::kClosed, "the redlock store was closed"}; }
 
-// The operations under way: each is answered once, by close() at the latest.
-class Answers : public std::enable_shared_from_this<Answers> {
- public:
-  template <typename T>
-  Done<T> once(Done<T> done) {
-    struct One {
-      Done<T> done;
-      std::list<port::Task>::iterator at;
-    };
-    const auto one = std::make_shared<One>(One{std::move(done), {}});
-    one->at = failing_.insert(failing_.end(), [one] {
-      std::exchange(one->done, nullptr)(closed_error());
-    });
-    return [one, self = shared_from_this()](Result<T> result) {
-      if (!one->done) return;
-      const Done<T> answer = std::exchange(one->done, nullptr);
-      self->failing_.erase(one->at);
-      answer(std::move(result));
-    };
-  }
-  void fail_all() {
-    for (const port::Task& fail : std::exchange(failing_, {})) fail();
-  }
-
- private:
-  std::list<port::Task> failing_;
-};
-
 class RedlockStore final : public port::Store {
  public:
   RedlockStore(const redlock::RedlockAddress& address, const port::StoreContext& context,
@@ -80,21 +52,21 @@ class RedlockStore final : public port::Store {
                 },
                 [this](std::size_t node, std::string_view key) { engine_->hint(node, key); }},
             tuning.now)),
-        engine_(std::make_shared<Engine>(*nodes_, context, tuning.now)),
-        answers_(std::make_shared<Answers>()) {}
+        engine_(std::make_shared<Engine>(*nodes_, context, tuning.now)) {}
 
   ~RedlockStore() override {
     if (!gone_) close({});
   }
 
-  // Errors: as make_redlock_store().
-  Result<bool> connect(BootInstant open_by) {
+  // Connects, or makes a new cluster of the nodes. Errors: as make_redlock_store().
+  Result<bool> prepare(void (Nodes::*how)(BootInstant, Done<bool>), BootInstant open_by) {
     const BootInstant deadline = std::min(open_by, BootClock::now() + std::chrono::seconds(5));
-    return wait_for([&](Done<bool> done) { nodes_->open(deadline, std::move(done)); });
-  }
-  Result<bool> initialize(BootInstant open_by) {
-    const BootInstant deadline = std::min(open_by, BootClock::now() + std::chrono::seconds(5));
-    return wait_for([&](Done<bool> done) { nodes_->initialize(deadline, std::move(done)); });
+    const auto promise = std::make_shared<std::promise<Result<bool>>>();
+    auto future = promise->get_future();
+    loop_->post([this, how, deadline, promise] {
+      (*nodes_.*how)(deadline, [promise](Result<bool> made) { promise->set_value(std::move(made)); });
+    });
+    return future.get();
   }
 
   Guarantees guarantees() const override {
@@ -102,78 +74,78 @@ class RedlockStore final : public port::Store {
   }
 
   void acquire(port::AcquireRequest request, Done<AcquisitionState> done) override {
-    run(std::move(done), [this, request = std::move(request)](auto once) mutable {
-      engine_->acquire(std::move(request), std::move(once));
+    run(std::move(done), [this, request = std::move(request)](auto answer) mutable {
+      engine_->acquire(std::move(request), std::move(answer));
     });
   }
   void renew(std::vector<port::RenewItem> items, BootInstant deadline,
              Done<std::vector<Result<AcquisitionState>>> done) override {
-    run(std::move(done), [this, items = std::move(items), deadline](auto once) {
-      engine_->renew(items, deadline, std::move(once));
+    run(std::move(done), [this, items = std::move(items), deadline](auto answer) {
+      engine_->renew(items, deadline, std::move(answer));
     });
   }
   void release(port::AcquisitionRequest request, Done<EndStatus> done) override {
-    run(std::move(done), [this, request = std::move(request)](auto once) {
-      engine_->end(request, std::move(once));
+    run(std::move(done), [this, request = std::move(request)](auto answer) {
+      engine_->end(request, std::move(answer));
     });
   }
   void cancel(port::AcquisitionRequest request, Done<EndStatus> done) override {
     release(std::move(request), std::move(done));
   }
   void downgrade(port::AcquisitionRequest request, Done<AcquisitionState> done) override {
-    run(std::move(done), [this, request = std::move(request)](auto once) {
+    run(std::move(done), [this, request = std::move(request)](auto answer) {
       if (engine_->holds(request.name, request.id)) {
-        return once(Error(Errc::kUnsupported, "redlock has exclusive locks only"));
+        return answer(Error(Errc::kUnsupported, "redlock has exclusive locks only"));
       }
-      once(AcquisitionState{.status = port::AcquisitionStatus::kGone});
+      answer(AcquisitionState{.status = port::AcquisitionStatus::kGone});
     });
   }
   void inspect(std::string name, BootInstant deadline,
                Done<std::optional<LockInfo>> done) override {
-    run(std::move(done), [this, name = std::move(name), deadline](auto once) {
-      engine_->inspect(name, deadline, std::move(once));
+    run(std::move(done), [this, name = std::move(name), deadline](auto answer) {
+      engine_->inspect(name, deadline, std::move(answer));
     });
   }
   void list(std::string prefix, std::size_t limit, BootInstant deadline,
             Done<std::vector<LockInfo>> done) override {
-    run(std::move(done), [this, prefix = std::move(prefix), limit, deadline](auto once) {
+    run(std::move(done), [this, prefix = std::move(prefix), limit, deadline](auto answer) {
       redlock::list_locks(
           *nodes_,
           [this, deadline](const std::string& name, Done<std::optional<LockInfo>> seen) {
             engine_->inspect(name, deadline, std::move(seen));
           },
-          prefix, limit, deadline, std::move(once));
+          prefix, limit, deadline, std::move(answer));
     });
   }
   void break_lock(port::BreakRequest request, Done<bool> done) override {
-    run(std::move(done), [this, request = std::move(request)](auto once) {
-      engine_->break_lock(request, std::move(once));
+    run(std::move(done), [this, request = std::move(request)](auto answer) {
+      engine_->break_lock(request, std::move(answer));
     });
   }
   Result<port::WatchHandle> watch(std::string, port::EventSink) override {
     return Error(Errc::kUnsupported, "the redlock store does not tell every change");
   }
   void probe(BootInstant deadline, Done<std::vector<Finding>> done) override {
-    run(std::move(done), [this, deadline](auto once) {
+    run(std::move(done), [this, deadline](auto answer) {
       redlock::examine(
           *nodes_, [this, deadline](Done<void> tried) { try_lock(deadline, std::move(tried)); },
-          deadline, std::move(once));
+          deadline, std::move(answer));
     });
   }
   void set_value(port::AcquisitionRequest, std::string, Done<bool> done) override {
-    run(std::move(done), [](auto once) { once(no_values()); });
+    run(std::move(done), [](auto answer) { answer(no_values()); });
   }
   void get_value(std::string, BootInstant, Done<std::string> done) override {
-    run(std::move(done), [](auto once) { once(no_values()); });
+    run(std::move(done), [](auto answer) { answer(no_values()); });
   }
   void keep(port::KeepRequest request, Done<bool> done) override {
-    run(std::move(done), [this, request = std::move(request)](auto once) {
-      engine_->keep(request, std::move(once));
+    run(std::move(done), [this, request = std::move(request)](auto answer) {
+      engine_->keep(request, std::move(answer));
     });
   }
   void resize(port::AcquisitionRequest, std::uint32_t, Done<bool> done) override {
-    run(std::move(done), [](auto once) {
-      once(Error(Errc::kUnsupported, "redlock has exclusive locks only, and no permits"));
+    run(std::move(done), [](auto answer) {
+      answer(Error(Errc::kUnsupported, "redlock has exclusive locks only, and no permits"));
     });
   }
 
@@ -183,13 +155,12 @@ class RedlockStore final : public port::Store {
     auto flushed = ended->get_future();
     asio::post(io_, [this, ended] { engine_->when_ended([ended] { ended->set_value(); }); });
     flushed.wait_for(std::max(deadline - BootClock::now(), BootClock::duration::zero()));
-    on_loop([this] {
+    redis::run_on_loop(io_, [this] {
       engine_->close();
       nodes_->shut();
-      answers_->fail_all();
     });
     nodes_->close();
-    on_loop([] {});  // Whatever was posted meanwhile has run.
+    redis::run_on_loop(io_, [] {});  // Whatever was posted meanwhile has run.
   }
 
   // Nothing is touched that the parent's threads may hold.
@@ -199,7 +170,6 @@ class RedlockStore final : public port::Store {
     engine_->abandon();
     base::abandon(nodes_);
     base::abandon(engine_);
-    base::abandon(answers_);
   }
 
  private:
@@ -207,29 +177,13 @@ class RedlockStore final : public port::Store {
     return {Errc::kUnsupported, "redlock keeps no value beside a lock: use another store for it"};
   }
 
-  // On the loop, never inline; answered once.
+  // On the loop, never inline.
   template <typename T, typename Operation>
   void run(Done<T> done, Operation operation) {
-    asio::post(io_, [this, answers = answers_, done = std::move(done),
-                     operation = std::move(operation)]() mutable {
+    asio::post(io_, [this, done = std::move(done), operation = std::move(operation)]() mutable {
       if (engine_->closed()) return done(closed_error());
-      operation(answers->once(std::move(done)));
+      operation(std::move(done));
     });
-  }
-  void on_loop(const port::Task& task) {
-    std::promise<void> over;
-    auto waiting = over.get_future();
-    loop_->post([&] {
-      task();
-      over.set_value();
-    });
-    waiting.wait();
-  }
-  Result<bool> wait_for(const std::function<void(Done<bool>)>& begin) {
-    const auto promise = std::make_shared<std::promise<Result<bool>>>();
-    auto future = promise->get_future();
-    on_loop([&] { begin([promise](Result<bool> result) { promise->set_value(std::move(result)); }); });
-    return future.get();
   }
 
   // For the doctor.
@@ -258,7 +212,6 @@ class RedlockStore final : public port::Store {
   const std::string name_space_;
   const std::shared_ptr<Nodes> nodes_;
   const std::shared_ptr<Engine> engine_;
-  const std::shared_ptr<Answers> answers_;
   std::atomic<bool> gone_{false};
 };
 
@@ -276,10 +229,12 @@ Result<std::unique_ptr<port::Store>> make_redlock_store_for_test(
   if (auto known = port::reject_unknown_options(url, "redlock"); !known) return known.error();
   if (context.schema != nullptr && context.schema->print) return std::unique_ptr<port::Store>();
   auto store = std::make_unique<RedlockStore>(*address, context, tuning);
-  if (auto connected = store->connect(context.open_by); !connected) return connected.error();
+  const auto connected = store->prepare(&Nodes::open, context.open_by);
+  if (!connected) return connected.error();
   if (context.schema == nullptr) return std::unique_ptr<port::Store>(std::move(store));
-  if (auto made = store->initialize(context.open_by); !made) return made.error();
-  context.schema->made = {"the nodes of " + address->display(), 1, true};
+  const auto made = store->prepare(&Nodes::initialize, context.open_by);
+  if (!made) return made.error();
+  context.schema->made = {"the nodes of " + address->display(), 1, *made};
   return std::unique_ptr<port::Store>();
 }
 

@@ -39,10 +39,30 @@ Result<std::uint32_t> take_database(port::StoreUrl& url, const port::UrlOptions&
                             "the database (/db)");
 }
 
+// The nodes by name, and where each is.
+Result<std::vector<std::pair<std::string, port::Endpoint>>> named(
+    std::vector<port::Endpoint> hosts, std::string_view names) {
+  std::vector<std::pair<std::string, port::Endpoint>> nodes;
+  const bool given = !names.empty();
+  for (port::Endpoint& host : hosts) {
+    const std::size_t end = std::min(names.find(','), names.size());
+    nodes.emplace_back(given ? std::string(names.substr(0, end)) : host.text(), std::move(host));
+    if (given && nodes.back().first.empty()) return bad("names= has fewer names than nodes");
+    names.remove_prefix(std::min(end + 1, names.size()));
+  }
+  if (!names.empty()) return bad("names= has more names than nodes");
+  const auto by_name = [](const auto& a, const auto& b) { return a.first < b.first; };
+  std::sort(nodes.begin(), nodes.end(), by_name);
+  for (std::size_t i = 1; i < nodes.size(); ++i) {
+    if (nodes[i - 1].first == nodes[i].first) return bad(nodes[i].first + " is named twice");
+  }
+  return nodes;
+}
+
 }  // namespace
 
 std::string RedlockAddress::display() const {
-  return (nodes.front().tls ? "redlocks://" : "redlock://") + list;
+  return (nodes.front().tls ? "redlocks://" : "redlock://") + addresses;
 }
 
 Result<RedlockAddress> parse_redlock_url(port::StoreUrl& url) {
@@ -65,20 +85,22 @@ Result<RedlockAddress> parse_redlock_url(port::StoreUrl& url) {
   address.timeout = options->time("timeout");
   address.longest_ttl = options->time("longest_ttl");
   address.tokens = options->text("tokens") != "no";
-  std::sort(hosts->begin(), hosts->end(),
-            [](const auto& a, const auto& b) { return a.text() < b.text(); });
-  for (port::Endpoint& host : *hosts) {
-    address.list += (address.list.empty() ? "" : ",") + host.text();
+  auto nodes = named(*std::move(hosts), options->text("names"));
+  if (!nodes) return nodes.error();
+  for (auto& [name, host] : *nodes) {
+    const char* const comma = address.list.empty() ? "" : ",";
+    address.list += comma + name;
+    address.addresses += comma + host.text();
+    address.names.push_back(std::move(name));
     redis::RedisAddress node = *common;
     node.host = std::move(host.host);
     node.port = host.port;
     address.nodes.push_back(std::move(node));
   }
-  if (*db != 0) address.list += "/" + std::to_string(*db);
-  const std::string name = options->text("cluster");
-  const std::string nodes = std::to_string(address.nodes.size());
-  const std::string identity = name.empty() ? address.list : "cluster " + name + " of " + nodes;
-  address.cluster = redis::sha1_of("holdfast redlock 1 " + identity + " " +
+  const std::string database = *db != 0 ? "/" + std::to_string(*db) : "";
+  address.list += database;
+  address.addresses += database;
+  address.cluster = redis::sha1_of("holdfast redlock 1 " + address.list + " " +
                                    std::to_string(address.longest_ttl.count()) +
                                    (address.tokens ? "" : " no tokens"));
   return address;

@@ -3,8 +3,9 @@
 //   redlock://[[user]:password@]host[:port],host[:port],host[:port][/db]     plain TCP; port 6379
 //   redlocks://...                                                           TLS
 //
-// Three to nine nodes. The list, the database and `longest_ttl` together are the cluster: every
-// node keeps them, and refuses a client with others. The order does not matter, the spelling does.
+// Three to nine nodes. The names of the nodes (by default their addresses), the database and
+// `longest_ttl` together are the cluster: every node keeps them and its own name, and refuses a
+// client with others. The order does not matter, the spelling does.
 //
 // Thread-safety: values. Errors: as those of the redis store's URL.
 #pragma once
@@ -31,16 +32,18 @@ inline constexpr port::UrlOption kUrlOptions[] = {
                       "longest lease, and how long a node that lost its memory takes no part; a "
                       "part of the cluster's identity",
                       std::chrono::milliseconds(500), std::chrono::hours(24)),
-    port::text_option("cluster",
-                      "a name in place of the list, for clients that reach the same nodes by other "
-                      "addresses (tunnels); the same name for another list is not found out"),
+    port::text_option("names",
+                      "the nodes' names in the order of their addresses, for clients that reach "
+                      "them by other addresses (tunnels); default the addresses themselves"),
     port::word_option("tokens", "yes|no",
                       "no: one phase in place of two, and no fencing tokens (default yes)"),
 };
 
 struct RedlockAddress {
   std::vector<redis::RedisAddress> nodes;
-  std::string list;     // Canonical, for people and for the identity.
+  std::vector<std::string> names;  // The nodes' names, in ascending order.
+  std::string list;                // The names, for people and for the identity.
+  std::string addresses;           // In the same order.
   std::string cluster;  // The identity: 40 hexadecimal digits.
   std::chrono::milliseconds node_timeout{1000};
   std::chrono::milliseconds timeout{2000};

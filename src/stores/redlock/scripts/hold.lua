@@ -1,104 +1,117 @@
 #!lua flags=allow-oom
--- Changes what an acquisition already has at one node of a Redlock cluster: it never creates a
--- hold. The keys and the record are those of take.lua.
+-- Changes what acquisitions already have at one node of a Redlock cluster: it never creates a hold.
+-- The keys and the record are those of take.lua.
 --
--- ARGV: 1 operation, 2 cluster, 3 the replication id that the client knows, 4 id, then
---   confirm  5 tag, 6 attempt, 7 token: the write-back
---   renew    5 seq, 6 ttl (us), 7 token (of a break), 8 'any': also what was not confirmed
---   keep     5 seq, 6 ttl (us), 7 'any' or '-'
---   release  5 tag or '-': whatever has the id, 6 attempt, 7 late: the attempt may still arrive
---   break    5 token, 6 trace
+-- KEYS: locks. ARGV: 1 "cluster replication-id", as the client knows them; then five words for each
+-- lock, '-' where there is none:
+--   confirm   id, "tag attempt", token (16 digits): the write-back
+--   renew     id, seq, ttl (us), token (of a break); renewany: also what was not confirmed
+--   keep      id, seq, ttl (us); keepany
+--   release   id, "tag attempt" or '-': whatever has the id; late: the attempt may still arrive
+--   undo      the same for an attempt that came to nothing: whoever waits is not told
+--   break     -, token, trace
 --   inspect
-local op, cluster, known, id = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+-- Several locks have an array of answers.
+local call, match, sub, format = redis.call, string.match, string.sub, string.format
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local N = redis.call('HMGET', KEYS[1], 'c', 'p', 's', 'f', 'l')
+local N = call('HMGET', 'hfr1@node', 'c', 'p', 's', 'f', 'l')
+local known = N[1] and N[2] and N[1] .. ' ' .. N[2] == ARGV[1]
+local floor = tonumber(N[4] or 0)
+local raised
+local none = '0000000000000000'
 
-local function text(number) return string.format('%.0f', number) end
-
-if N[1] ~= cluster or N[2] ~= known then return 'lost' end
-
-if op == 'inspect' then
-  local all = redis.call('HGETALL', KEYS[2])
-  table.insert(all, 1, text(now))
-  return all
-end
-
-local function forget(field)
-  redis.call('HDEL', KEYS[2], field)
-  redis.pcall('PUBLISH', KEYS[2], KEYS[2])
-end
-
-if op == 'break' then
-  local all = redis.call('HGETALL', KEYS[2])
-  for i = 1, #all, 2 do
-    local ends, token = string.match(all[i + 1], '^%a (%d+) %d+ (%d+) ')
-    if #all[i] == 32 and token == ARGV[5] and tonumber(ends) > now then
-      forget(all[i])
-      redis.call('HSET', KEYS[2], 'b', ARGV[5] .. ' ' .. ARGV[6])
-      redis.call('PEXPIRE', KEYS[2], N[5] + 1000)
-      return 'broken ' .. all[i]
+local answers = {}
+for i = 1, #KEYS do
+  local key, at = KEYS[i], 5 * i - 3
+  local op, id, a, b, c = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+  local got = {}
+  if known and op == 'release' then
+    got = call('HMGET', key, id, 'w')
+  elseif known and #id == 32 then
+    got[1] = call('HGET', key, id)
+  end
+  local value = got[1]
+  local ends = value and tonumber(sub(value, 1, 16))
+  local lives = ends and ends > now
+  local answer
+  if not known then
+    answer = 'lost'
+  elseif value and not ends then
+    answer = 'corrupt'
+  elseif op == 'confirm' then
+    answer = 'notheld'
+    if N[3] ~= 'ready' then
+      answer = 'lost'
+    elseif lives and sub(value, 35, 35 + #a) == a .. ' ' then
+      answer = 'confirmed'
+      call('HSET', key, id, sub(value, 1, 17) .. b .. sub(value, 34))
+      if tonumber(b) > floor then
+        floor, raised = tonumber(b), true
+      end
+    end
+  elseif op == 'release' or op == 'undo' then
+    local mine = value and (a == '-' or sub(value, 35, 35 + #a) == a .. ' ')
+    if value and not mine then
+      local tag, attempt = match(a, '^(%x+) (%d+)$')
+      local t, has = match(value, '^(%x+) (%d+)', 35)
+      mine = t == tag and tonumber(has) <= tonumber(attempt)
+    end
+    if mine and got[2] then
+      call('HDEL', key, id, 'w')
+      redis.pcall('PUBLISH', key, key)
+    elseif mine then
+      call('HDEL', key, id)
+    elseif b == 'late' then
+      call('HSET', key, 'z' .. id, format('%s %.0f', match(a, '%d+$'), now + N[5] * 1000))
+      call('PEXPIRE', key, N[5] + 1000)
+    end
+    answer = mine and lives and 'released' or 'gone'
+  elseif op == 'inspect' then
+    answer = call('HGETALL', key)
+    table.insert(answer, 1, format('%.0f', now))
+  elseif op == 'break' then
+    answer = 'notheld'
+    local all = call('HGETALL', key)
+    for field = 1, #all, 2 do
+      local until_, has = match(all[field + 1], '^(%d+) 0*(%d+) ')
+      if #all[field] == 32 and has == a and tonumber(until_) > now then
+        call('HDEL', key, all[field])
+        redis.pcall('PUBLISH', key, key)
+        call('HSET', key, 'b', a .. ' ' .. b)
+        call('PEXPIRE', key, N[5] + 1000)
+        answer = 'broken ' .. all[field]
+      end
+    end
+  elseif N[3] ~= 'ready' then
+    answer = 'lost'
+  else  -- renew, keep
+    local keeps = sub(op, 1, 4) == 'keep'
+    local broken = not keeps and not lives and call('HGET', key, 'b')
+    if broken and match(broken, '^(%d+) ') == c then
+      answer = 'broken ' .. sub(broken, #c + 2)
+    elseif not lives or sub(value, 18, 33) == none and sub(op, -3) ~= 'any' then
+      answer = 'gone'
+    elseif tonumber(b) > N[5] * 1000 then
+      answer = 'toolong'
+    else
+      local named, lease, seq, owner = match(value, '^(%x+ %d+) (%d+) (%d+) (.*)$', 35)
+      if not named then
+        answer = 'corrupt'
+      elseif keeps and tonumber(a) < tonumber(seq) then
+        answer = 'gone'
+      else
+        if tonumber(a) > tonumber(seq) and (keeps or now + b > ends) then
+          seq, lease = a, b
+          call('HSET', key, id, format('%.0f', now + b) .. sub(value, 17, 34) .. named .. ' ' ..
+            lease .. ' ' .. seq .. ' ' .. owner)
+          call('PEXPIRE', key, N[5] + 1000)
+        end
+        answer = 'held ' .. format('%.0f', sub(value, 18, 33)) .. ' ' .. seq .. ' ' .. lease
+      end
     end
   end
-  return 'notheld'
+  answers[i] = answer
 end
-
-local value = redis.call('HGET', KEYS[2], id)
-local mode, ends, lease, token, seq, tag, attempt, owner
-if value then
-  mode, ends, lease, token, seq, tag, attempt, owner =
-    string.match(value, '^(%a) (%d+) (%d+) (%d+) (%d+) (%x+) (%d+) (.*)$')
-  if not ends then return 'corrupt' end
-end
-local lives = value and tonumber(ends) > now
-
-if op == 'release' then
-  local mine = value and (ARGV[5] == '-' or
-    (tag == ARGV[5] and tonumber(attempt) <= tonumber(ARGV[6])))
-  if mine then forget(id) end
-  if ARGV[7] == 'late' and not mine then
-    redis.call('HSET', KEYS[2], 'z' .. id, ARGV[6] .. ' ' .. text(now + N[5] * 1000))
-    redis.call('PEXPIRE', KEYS[2], N[5] + 1000)
-  end
-  return mine and lives and 'released' or 'gone'
-end
-
-if N[3] ~= 'ready' then return 'lost' end
-
-local function write()
-  redis.call('HSET', KEYS[2], id, mode .. ' ' .. ends .. ' ' .. lease .. ' ' .. token .. ' ' .. seq ..
-    ' ' .. tag .. ' ' .. attempt .. ' ' .. owner)
-  redis.call('PEXPIRE', KEYS[2], N[5] + 1000)
-end
-
-if op == 'confirm' then
-  if not lives or tag ~= ARGV[5] or attempt ~= ARGV[6] then return 'notheld' end
-  token = ARGV[7]
-  write()
-  if tonumber(token) > tonumber(N[4]) then redis.call('HSET', KEYS[1], 'f', token) end
-  return 'confirmed'
-end
-
--- renew, keep
-if not lives then
-  local broken = op == 'renew' and redis.call('HGET', KEYS[2], 'b')
-  if broken and string.match(broken, '^(%d+) ') == ARGV[7] then
-    return 'broken ' .. string.sub(broken, #ARGV[7] + 2)
-  end
-  return 'gone'
-end
-local any = op == 'renew' and ARGV[8] or ARGV[7]
-if token == '0' and any ~= 'any' then return 'gone' end
-local length = tonumber(ARGV[6])
-if length > N[5] * 1000 then return 'toolong' end
-if op == 'keep' then
-  if tonumber(ARGV[5]) < tonumber(seq) then return 'gone' end
-  if tonumber(ARGV[5]) > tonumber(seq) then
-    seq, lease, ends = ARGV[5], ARGV[6], text(now + length)
-    write()
-  end
-elseif tonumber(ARGV[5]) > tonumber(seq) and now + length > tonumber(ends) then
-  seq, lease, ends = ARGV[5], ARGV[6], text(now + length)
-  write()
-end
-return 'held ' .. token .. ' ' .. seq .. ' ' .. lease
+if raised then call('HSET', 'hfr1@node', 'f', format('%.0f', floor)) end
+return answers[2] and answers or answers[1]
