@@ -130,13 +130,17 @@ std::vector<Exhibit> servers() {
        .mistake = must({Class::kV1, Class::kV2}),
        .rule = "token-after-loss",
        .beside = must({Class::kV1, Class::kV2}),
-       .script = scripts::promoted_clock_behind},
+       .script = scripts::promoted_clock_behind}};
+}
+
+std::vector<Exhibit> majorities() {
+  return {
       {.name = "redlock-empty-node",
        .wrong = "one node came back empty, and voted twice",
        .story = "Alice has two votes of three. The second server restarts without its memory and "
                 "votes again: with the third, which alice did not reach, bob has two votes too.",
        .mistake = must({Class::kV1}),
-       .alone = "Holdfast's quorum store is not built yet",
+       .beside = clean(),
        .script = scripts::redlock_empty_node,
        .check = without_busy()},
       {.name = "redlock-tokens",
@@ -147,9 +151,18 @@ std::vector<Exhibit> servers() {
                 "her lease is long over, the resource still takes her write.",
        .mistake = must({Class::kV0}),
        .rule = "token-order",
-       .alone = "Holdfast's quorum store is not built yet",
+       .beside = clean(),
        .script = scripts::redlock_tokens,
        .check = without_busy()},
+      {.name = "majority-semaphore",
+       .wrong = "a majority of nodes does not bound a number of permits",
+       .story = "Each server lets in two. Whoever two of three servers let in holds one of two "
+                "permits. Alice, bob and carol ask them in different orders. No server lets in "
+                "more than two, nothing fails, and all three work. Holdfast's Redlock store "
+                "refuses permits; beside this its permits are those of one server.",
+       .mistake = two_holders(),
+       .beside = clean(),
+       .script = scripts::majority_semaphore},
       {.name = "incr-token",
        .wrong = "the counter began again, and the guard took the old holder",
        .story = "The token is a counter beside the lock. The server restarts without its memory: "
@@ -357,7 +370,8 @@ bool caught(const Exhibit& exhibit, const Verdict& verdict) {
 const std::vector<Exhibit>& exhibits() {
   static const std::vector<Exhibit> all = [] {
     std::vector<Exhibit> found = commands();
-    for (auto&& more : {beliefs(), servers(), tables(), databases(), chains(), articles()})
+    for (auto&& more : {beliefs(), servers(), majorities(), tables(), databases(), chains(),
+                        articles()})
       found.insert(found.end(), more.begin(), more.end());
     return found;
   }();

@@ -32,6 +32,7 @@ SubjectKind wait_elsewhere();
 // Three independent servers, three URLs (quorum_mistakes.cc).
 SubjectKind redlock();
 SubjectKind redlock_tokens();
+SubjectKind majority_semaphore();  // Point "two nodes have answered".
 
 // SQLite (sqlite_mistakes.cc).
 SubjectKind row_without_expiry();

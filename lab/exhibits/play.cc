@@ -79,6 +79,7 @@ Player& Play::player(const std::string& name, const SubjectKind& mistake,
   role.folder = folder_.path();
   role.resource = file("resource");
   role.sql_guard = sql_guard_;
+  role.mode = mode_;
   names_[role.process] = name;
   return players_.emplace_back(std::move(role), *stage_);
 }

@@ -74,6 +74,9 @@ class Play {
   // Later players write to a row of a database instead (sql_guard.h).
   void guard_with_sql() { sql_guard_ = file("page.db"); }
 
+  // Later players ask for this instead of an exclusive lock.
+  void asks_for(Mode mode) { mode_ = mode; }
+
   // Records a fault at a target around an action.
   void fault(FaultKind kind, const std::string& target, const std::function<void()>& action);
   void begin(FaultKind kind, const std::string& target);
@@ -98,6 +101,7 @@ class Play {
   std::deque<Player> players_;
   std::map<std::uint32_t, std::string> names_;
   std::string sql_guard_;
+  Mode mode_ = Mode::exclusive();
 };
 
 // Waits until earlier steps have had their effect; also a step of its own.

@@ -83,7 +83,8 @@ class Life {
         subject_(role.kind.make(
             {role.urls, role.name, role.process, [this](std::string_view point) { pass(point); }})),
         stage_{*subject_, recorder_, resource_, role.process, role.locks},
-        actor_(stage_, 0) {
+        actor_(stage_, 0),
+        mode_(role.mode) {
     if (!role.sql_guard.empty()) guard_.emplace(role.sql_guard);
   }
 
@@ -101,7 +102,7 @@ class Life {
  private:
   Outcome act(const Order& order) {
     if (order.what == What::kAcquire) {
-      hold_ = actor_.acquire({order.lock, Mode::exclusive(), order.ttl, order.wait});
+      hold_ = actor_.acquire({order.lock, mode_, order.ttl, order.wait});
       return actor_.last();
     }
     if (hold_ == nullptr) return Outcome::kNone;
@@ -152,6 +153,7 @@ class Life {
   std::unique_ptr<Subject> subject_;
   Stage stage_;
   Actor actor_;
+  const Mode mode_;
   std::optional<SqlGuard> guard_;
   std::unique_ptr<ActorHold> hold_;
 };

@@ -20,6 +20,8 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/mode.h"
+
 #include "lab/recorder/recorder.h"
 #include "lab/subject/subject.h"
 
@@ -38,6 +40,7 @@ struct Role {
   std::string folder{};     // The recorders' folder.
   std::string resource{};   // File of the guarded resource.
   std::string sql_guard{};  // Or the file of a resource that people write (sql_guard.h).
+  Mode mode = Mode::exclusive();
 };
 
 class Player {

@@ -245,59 +245,6 @@ void promoted_clock_behind(Play& play) {
   bob_works_too(bob, alice);
 }
 
-void redlock_empty_node(Play& play) {
-  House& house = play.house();
-  support::FaultProxy broken({.server_port = house.node(2).port()});
-  broken.refuse(true);
-  const std::string one = house.node(0).url();
-  const std::string two = house.node(1).url();
-  Player& alice =
-      play.player("alice", lab::redlock(), {one, two, house.node(2).url({.port = broken.port()})});
-  Player& bob = play.player("bob", lab::redlock(), {one, two, house.node(2).url()});
-  play.begin(FaultKind::kPartition, "alice and redis-3");
-  alice.acquire(kLong);
-  sleep_for(kWork);
-  play.memory_loss(FaultKind::kRestartEmpty, "redis-2",
-                   [&] { house.node(1).restart(support::Memory::kLost); });
-  bob.acquire(kLong);
-  sleep_for(kWork);
-  alice.write();
-  bob.write();
-  play.end(FaultKind::kPartition, "alice and redis-3");
-  bob.release();
-  alice.release();
-}
-
-void redlock_tokens(Play& play) {
-  House& house = play.house();
-  std::vector<std::string> urls;
-  std::vector<std::unique_ptr<support::FaultProxy>> broken;
-  for (std::size_t i = 0; i < House::kNodes; ++i) {
-    urls.push_back(house.node(i).url());
-    broken.push_back(std::make_unique<support::FaultProxy>(
-        support::ProxyOptions{.server_port = house.node(i).port()}));
-    broken.back()->refuse(true);
-  }
-  const auto beyond = [&](std::size_t node) {
-    return house.node(node).url({.port = broken[node]->port()});
-  };
-  Player& carol = play.player("carol", lab::redlock_tokens(), {urls[0], beyond(1), beyond(2)});
-  Player& alice = play.player("alice", lab::redlock_tokens(), {urls[0], urls[1], beyond(2)});
-  Player& bob = play.player("bob", lab::redlock_tokens(), {beyond(0), urls[1], urls[2]});
-  play.begin(FaultKind::kPartition, "each and one or two servers");
-  for (int i = 0; i < 5; ++i) carol.acquire(300ms);  // In vain, but redis-1 has counted.
-  alice.acquire(300ms);
-  alice.pause();
-  sleep_for(400ms);
-  bob.acquire(kLong);
-  bob.write();
-  sleep_for(kWork);
-  alice.resume();
-  alice.write();
-  play.end(FaultKind::kPartition, "each and one or two servers");
-  bob.release();
-}
-
 void incr_token(Play& play) {
   play.guard_with_sql();
   Player& alice = play.player("alice", lab::incr_token());

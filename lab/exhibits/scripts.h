@@ -23,6 +23,7 @@ void async_failover(Play& play);
 void promoted_clock_behind(Play& play);
 void redlock_empty_node(Play& play);
 void redlock_tokens(Play& play);
+void majority_semaphore(Play& play);
 void incr_token(Play& play);
 void failover_without_authority(Play& play);
 void fallback_on_busy(Play& play);
