@@ -4,8 +4,11 @@
 // those; when a majority of them has answered, done. A bare pair adds a third script that deletes.
 // Both sides use redis::Pipeline and one loop thread, and take turns.
 //
-//   p50        one caller: the time of a grant. Aim: at most 1.25 times the bare one.
-//   callers    64 callers: pairs per second. Aim: at least 0.8 of the bare ones.
+//   one caller    the median time of a grant. Aim: at most 1.25 times the bare one.
+//   no tokens     the same with one phase on both sides (tokens=no).
+//   64 callers    pairs per second. Aim: at least 0.8 of the bare ones.
+//
+// server_us: the scripts' time at one node for a pair, as its commandstats have it.
 #include <atomic>
 #include <cstdio>
 #include <functional>
@@ -72,7 +75,8 @@ std::string wire(const std::vector<std::string_view>& words) {
 
 class Bare final : public Locks {
  public:
-  Bare(Loop& loop, support::RedlockCluster& cluster) : loop_(loop) {
+  Bare(Loop& loop, support::RedlockCluster& cluster, bool tokens)
+      : loop_(loop), tokens_(tokens) {
     for (std::size_t at = 0; at < kNodes; ++at) {
       stores::redis::RedisAddress address;
       address.port = cluster.node(at).port();
@@ -95,6 +99,7 @@ class Bare final : public Locks {
               [this, key, granted, done](std::size_t node) {
                 granted->push_back(node);
                 if (granted->size() != kMajority) return;
+                if (!tokens_) return done();
                 const auto confirmed = std::make_shared<std::size_t>(0);
                 fan_out(*granted, wire({"EVALSHA", confirm_, "2", key, "bare:floor", "value", "7"}),
                         [confirmed, done](std::size_t) {
@@ -131,13 +136,17 @@ class Bare final : public Locks {
       one.wire = command;
       nodes_[node]->send(std::move(one), BootClock::now() + 5s,
                          [answered, node](const Result<Reply>& reply) {
-                           if (!reply || reply->is_error()) std::fprintf(stderr, "bare: failed\n");
+                           if (!reply || reply->is_error()) {
+                             const std::string& why = reply ? reply->text : reply.error().message();
+                             std::fprintf(stderr, "bare: %s\n", why.c_str());
+                           }
                            answered(node);
                          });
     }
   }
 
   Loop& loop_;
+  const bool tokens_;
   const std::string take_ = stores::redis::sha1_of(kTake);
   const std::string confirm_ = stores::redis::sha1_of(kConfirm);
   const std::string give_ = stores::redis::sha1_of(kGive);
@@ -227,52 +236,64 @@ double pairs_per_second(Locks& locks, int pairs) {
 }
 
 struct Rig {
+  explicit Rig(bool with_tokens) : tokens(with_tokens) {}
+  const bool tokens;
   support::RedlockCluster cluster{kNodes};
   Loop loop;
-  Bare bare{loop, cluster};
-  Ours ours{loop, cluster.url()};
+  Bare bare{loop, cluster, tokens};
+  Ours ours{loop, cluster.url(tokens ? "" : "tokens=no")};
 };
 
-std::unique_ptr<Rig> rig(benchmark::State& state) {
+std::unique_ptr<Rig> rig(benchmark::State& state, bool tokens) {
   if (const auto why_not = support::RedisServer::unavailable()) {
     state.SkipWithError(("SKIPPED: no Redis: " + *why_not).c_str());
     return nullptr;
   }
-  return std::make_unique<Rig>();
+  return std::make_unique<Rig>(tokens);
 }
 
 // The two sides take turns; `figure` measures one.
 template <typename Figure>
-void compare(benchmark::State& state, const char* unit, Figure figure) {
-  const auto servers = rig(state);
+void compare(benchmark::State& state, const char* unit, bool tokens, int pairs, Figure figure) {
+  const auto servers = rig(state, tokens);
   if (!servers) return;
-  figure(servers->bare);
-  figure(servers->ours);
+  figure(servers->bare, pairs);
+  figure(servers->ours, pairs);
   std::vector<double> ours;
   std::vector<double> bare;
   std::vector<double> shares;
   for (auto _ : state) {
-    bare.push_back(figure(servers->bare));
-    ours.push_back(figure(servers->ours));
+    bare.push_back(figure(servers->bare, pairs));
+    ours.push_back(figure(servers->ours, pairs));
     shares.push_back(ours.back() / bare.back());
   }
   state.counters[unit] = median(ours);
   state.counters[std::string("bare_") + unit] = median(bare);
   state.counters["of_bare"] = median(shares);
-  servers->cluster.node(0).reset_counts();
-  const double grants = 100;
-  grant_us(servers->ours, static_cast<int>(grants));
-  state.counters["scripts_a_pair"] =
-      static_cast<double>(servers->cluster.node(0).command_count("evalsha")) / grants;
+  support::RedisServer& node = servers->cluster.node(0);
+  for (const bool is_ours : {false, true}) {
+    Locks& locks = is_ours ? static_cast<Locks&>(servers->ours) : servers->bare;
+    node.reset_counts();
+    static_cast<void>(figure(locks, pairs));
+    const std::string stats = node.info("commandstats", "cmdstat_evalsha");
+    const std::string key = ",usec=";
+    const double us = std::stod(stats.substr(stats.find(key) + key.size())) / pairs;
+    state.counters[is_ours ? "server_us" : "bare_server_us"] = us;
+  }
 }
 
 void Redlock_OneCaller(benchmark::State& state) {
-  compare(state, "grant_us", [](Locks& locks) { return grant_us(locks, 300); });
+  compare(state, "grant_us", true, 300, grant_us);
 }
 BENCHMARK(Redlock_OneCaller)->Iterations(9)->UseRealTime()->Unit(benchmark::kMillisecond);
 
+void Redlock_OneCallerNoTokens(benchmark::State& state) {
+  compare(state, "grant_us", false, 300, grant_us);
+}
+BENCHMARK(Redlock_OneCallerNoTokens)->Iterations(9)->UseRealTime()->Unit(benchmark::kMillisecond);
+
 void Redlock_64Callers(benchmark::State& state) {
-  compare(state, "pairs", [](Locks& locks) { return pairs_per_second(locks, 4000); });
+  compare(state, "pairs", true, 4000, pairs_per_second);
 }
 BENCHMARK(Redlock_64Callers)->Iterations(9)->UseRealTime()->Unit(benchmark::kMillisecond);
 
