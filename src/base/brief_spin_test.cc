@@ -10,7 +10,8 @@ namespace {
 TEST(BriefSpin, LooksUntilItIsReady) {
   BriefSpin spin;
   int looks = 0;
-  EXPECT_TRUE(spin.until([&] { return ++looks == 3; }));
+  // On a busy machine the time may be over before the third look.
+  while (!spin.until([&] { return ++looks == 3; })) ASSERT_LT(looks, 3);
   EXPECT_EQ(looks, 3);
 }
 

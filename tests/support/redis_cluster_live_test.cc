@@ -20,7 +20,7 @@ TEST(RedisClusterTest, SlotsMoveWithTheirKeysAndReplicasTakeOver) {
 
   const std::size_t replica = cluster.replica_of(to);
   cluster.hand_over(replica);
-  EXPECT_EQ(cluster.owner(slot), replica);
+  cluster.await_owner(slot, replica);
   EXPECT_EQ(cluster.node(replica).must({"GET", "{a}"}).text, "1");
   cluster.node(replica).kill9();
   cluster.take_over(to);
