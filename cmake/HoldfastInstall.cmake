@@ -11,11 +11,13 @@ if(NOT TARGET holdfast)
 endif()
 
 # One marker per store: linking holdfast::sqlite says that the program needs that store, and the
-# target exists only when this build has it.
+# target exists only when this build has it. The marker of the lock service's store is
+# holdfast::service, because holdfast::holdfast is the library.
 set(holdfast_components)
 foreach(store IN LISTS HOLDFAST_STORES)
   add_library(holdfast_component_${store} INTERFACE)
-  set_target_properties(holdfast_component_${store} PROPERTIES EXPORT_NAME ${store})
+  string(REGEX REPLACE "^holdfast$" "service" component "${store}")
+  set_target_properties(holdfast_component_${store} PROPERTIES EXPORT_NAME ${component})
   target_link_libraries(holdfast_component_${store} INTERFACE holdfast)
   list(APPEND holdfast_components holdfast_component_${store})
 endforeach()

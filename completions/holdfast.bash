@@ -101,13 +101,14 @@ _holdfast() {
     --contain) mapfile -t COMPREPLY < <(compgen -W "tree pidns cgroup" -- "$current"); return ;;
     --leftover) mapfile -t COMPREPLY < <(compgen -W "end wait leave" -- "$current"); return ;;
     --mode) mapfile -t COMPREPLY < <(compgen -W "exclusive shared" -- "$current"); return ;;
-    --state) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
+    --state | --data) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --config | --file | --metrics-textfile) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --store) _holdfast_offer < <("${COMP_WORDS[0]}" help --stores 2> /dev/null); return ;;
     --token)
       [ "$command" = break ] && _holdfast_tokens
       return ;;
-    --reason | --trace-id | --permits | --json-fd | --exit-* | -E | --value | --count | --in-flight | --names) return ;;
+    --journal) mapfile -t COMPREPLY < <(compgen -W "sqlite: memory:" -- "$current"); return ;;
+    --listen | --reason | --trace-id | --permits | --json-fd | --exit-* | -E | --value | --count | --in-flight | --names) return ;;
     --require) mapfile -t COMPREPLY < <(compgen -W "fenced fair shared permits upgrade \
       list watch-every-change values multi survives-restart survives-failover" -- "$current"); return ;;
     -w | --wait | --ttl | --max-hold | --min-hold | --kill-after | --duration | --interval)
@@ -128,6 +129,7 @@ _holdfast() {
     break) common="$common --token --reason" ;;
     doctor) common="$common --require" ;;
     store) common="$common --print-sql" ;;
+    serve) common="--listen --data --journal --log-format --json -q --quiet -h --help" ;;
     bench) common="$common --in-flight --threads --names --duration --ttl" ;;
     fence) common="--token --mode --file --state --wait --json -q --quiet -h --help --" ;;
     help) common=$(_holdfast_commands) ;;

@@ -225,8 +225,8 @@ class ProgramTest(unittest.TestCase):
                 (["run", stranger],
                  "there are: holdfast"),
                 (["matrix"],
-                 "--store consul, etcd, failover-chain, hybrid-filter, hybrid, memcached, memory, mysql, "
-                 "postgres, redis-cluster, redis-sentinel, redis, redlock, sqlite, zookeeper, "
+                 "--store consul, etcd, failover-chain, holdfast, hybrid-filter, hybrid, memcached, memory, "
+                 "mysql, postgres, redis-cluster, redis-sentinel, redis, redlock, sqlite, zookeeper, "
                  "or a URL"),
                 (["matrix", "--store", "oracle"], "there is no store 'oracle'"),
                 (["matrix", "--store", "nosuch://x"], "there is no store 'nosuch:'"),

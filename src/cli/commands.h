@@ -24,6 +24,7 @@ int break_command(const BreakOptions& options);
 int doctor_command(const DoctorOptions& options);
 int store_command(const StoreOptions& options);
 int failover_command(const FailoverOptions& options);
+int serve_command(const ServeOptions& options);
 int bench_command(const BenchOptions& options);
 int fence_command(const FenceOptions& options);
 int help_command(const std::vector<std::string>& arguments);

@@ -308,6 +308,28 @@ Examples
   holdfast failover return
 )";
 
+constexpr std::string_view kServe = R"(holdfast serve [options]
+
+Runs Holdfast's own lock service on this host until a signal ends it. Clients use it as the store
+holdfast://127.0.0.1:7420. Each answer is in a journal on the disk before it leaves. So a server
+that is killed and started again keeps every grant and token. It prints where the journal lies and
+how to connect. After SIGTERM it commits and answers what is under way, and ends with 0.
+
+  --listen ADDR     the address and port (default 127.0.0.1:7420); of loopback only, because this
+                    version has neither users nor TLS. Port 0: the system chooses one
+  --data DIR        the folder of the journal, on a local disk; it is made. Default: the folder
+                    server beside the default store. One server at a time uses a folder
+  --journal URL     sqlite:DIR, as --data; memory: nothing survives, for tests
+  --json            print an object when it serves: url, address, journal, journal_id, pid; and one
+                    when it stops
+  --log-format F    the format of stderr: text, json or logfmt
+  -q, --quiet       print failures only
+
+Example
+  holdfast serve --data /var/lib/holdfast/server &
+  holdfast run --store holdfast://127.0.0.1:7420 nightly -- ./backup.sh
+)";
+
 constexpr std::string_view kBench = R"(holdfast bench [options] --store URL
 
 Takes and releases locks as fast as it can. Then it measures the time of a handoff, from a release
@@ -432,6 +454,8 @@ constexpr Command kCommands[] = {
      with_options<parse_store, store_command>},
     {"failover status", "which store of a chain is used? switch it", kFailover,
      with_options<parse_failover, failover_command>},
+    {"serve", "run a lock service for the programs of this host", kServe,
+     with_options<parse_serve, serve_command>},
     {"bench", "how fast is it?", kBench, with_options<parse_bench, bench_command>},
     {"help COMMAND", "explain one of them", kHelp, with_words<help_command>},
     {"version", "the version of the program", kVersion, with_words<version_command>},
@@ -497,6 +521,7 @@ std::string with_lists(std::string_view page) {
 std::string_view meant_by(std::string_view command) {
   constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
       {"state", "status"},      {"held", "status"},
+      {"server", "serve"},      {"start", "serve"},
       {"init", "store init"},   {"lock", "run' or 'acquire"},
       {"flock", "run"},         {"exec", "run"},
       {"with", "run"},          {"unlock", "release"},

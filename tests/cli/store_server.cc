@@ -2,7 +2,7 @@
 // input is open. Prints one line of JSON: where it is, and who may use it. Each line of the input,
 // "kill" or "start", is done and answered with a line: the process, 0 when there is none.
 //
-//   store_server zookeeper|etcd|consul|postgres|mysql|memcached
+//   store_server zookeeper|etcd|consul|postgres|mysql|memcached|holdfast
 //
 // 77: there is no such server here; the line says why.
 #include <iostream>
@@ -12,6 +12,7 @@
 
 #include "tests/support/consul_server.h"
 #include "tests/support/etcd_server.h"
+#include "tests/support/holdfast_server.h"
 #include "tests/support/mariadb_server.h"
 #include "tests/support/memcached_server.h"
 #include "tests/support/postgres_server.h"
@@ -128,6 +129,14 @@ int serve_memcached() {
                         .powerless = ""});
 }
 
+int serve_holdfast() {
+  HoldfastServer server;
+  return serve(server, {.place = "127.0.0.1:" + std::to_string(server.port()),
+                        .user = "",
+                        .secret = "",
+                        .powerless = ""});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -135,6 +144,7 @@ int main(int argc, char** argv) {
                    {{"zookeeper", {ZookeeperServer::unavailable, serve_zookeeper}},
                     {"etcd", {EtcdCluster::unavailable, serve_etcd}},
                     {"consul", {ConsulServer::unavailable, serve_consul}},
+                    {"holdfast", {HoldfastServer::unavailable, serve_holdfast}},
                     {"memcached", {MemcachedServer::unavailable, serve_memcached}},
                     {"postgres", {PostgresServer::unavailable, serve_postgres}},
                     {"mysql", {MariadbServer::unavailable, serve_mysql}}});

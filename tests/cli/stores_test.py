@@ -26,7 +26,7 @@ from redis_server import free_port
 STORE = os.environ.get("HOLDFAST_TEST_STORE", "sqlite")
 BOUND = STORE in ("zookeeper", "etcd", "consul")  # Locks live by their clients' sessions.
 RECIPE = {"zookeeper": "curator", "etcd": "etcd", "consul": "consul"}.get(STORE)
-SERVED = BOUND or STORE in ("postgres", "mysql", "memcached")  # One server for all cases.
+SERVED = BOUND or STORE in ("postgres", "mysql", "memcached", "holdfast")  # One server for all cases.
 LISTS = STORE != "memcached"
 FORGETS = BOUND or STORE == "memcached"  # Of a free lock nothing is kept.
 # A holder that is killed, and whoever cannot reach the store, lose the lock after so long. Consul
@@ -42,7 +42,7 @@ LOOK = {"name", "held", "token", "mode", "owner", "host", "pid", "program", "sin
 
 
 class Server:
-    """One server for all cases, which only who logs in may use (memcached: everybody)."""
+    """One server for all cases, which only who logs in may use (memcached, holdfast: everybody)."""
 
     def __init__(self):
         self.process = subprocess.Popen(

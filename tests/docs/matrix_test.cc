@@ -32,6 +32,10 @@
 #include "src/stores/failover/guarantees.h"
 #include "src/stores/failover/url.h"
 #endif
+#ifdef HOLDFAST_HAVE_HOLDFAST
+#include "src/stores/holdfast/guarantees.h"
+#include "src/stores/holdfast/url.h"
+#endif
 #ifdef HOLDFAST_HAVE_HYBRID
 #include "src/stores/hybrid/guarantees.h"
 #include "src/stores/hybrid/url.h"
@@ -265,6 +269,7 @@ std::optional<Stores> all_stores() {
                 sqlite.guarantees(),
                 stores::redis::guarantees(),
                 stores::redlock::guarantees(),
+                stores::holdfast::guarantees(/*durable=*/true),
                 stores::zookeeper::guarantees(kSession, kSession),
                 stores::etcd::guarantees(kSession),
                 stores::consul::guarantees({}),
@@ -323,6 +328,7 @@ TEST(MatrixTest, TheManifestsKnowEveryOptionOfTheStores) {
   compare("redis:", stores::redis::kUrlOptions);
   compare("redis:", stores::redis::kRecipeOptions);
   compare("redlock:", stores::redlock::kUrlOptions);
+  compare("holdfast:", stores::holdfast::kUrlOptions);
   compare("zookeeper:", stores::zookeeper::kUrlOptions);
   compare("etcd:", stores::etcd::kUrlOptions);
   compare("consul:", stores::consul::kUrlOptions);

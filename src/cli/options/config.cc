@@ -417,6 +417,14 @@ Result<std::string> default_fence_folder() {
                "there is no home directory to keep records in: name a --file or a --state folder");
 }
 
+Result<std::string> default_server_folder() {
+  if (::geteuid() == 0) return std::string("/var/lib/holdfast/server");
+  const auto base = home_based("XDG_STATE_HOME", "/.local/state");
+  if (base) return *base + "/holdfast/server";
+  return Error(Errc::kInvalidArgument,
+               "there is no home directory to keep the journal in: name a folder with --data");
+}
+
 bool holds_secret(const std::string& url) { return may_hold_secret(url, 0) || !is_plain(url); }
 
 std::vector<std::string> secrets_of(const std::string& url) {

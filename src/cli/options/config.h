@@ -50,6 +50,8 @@ Result<StoreChoice> choose_store(const CommonOptions& common, const Config& conf
 
 // The folder of `holdfast fence`, beside the default store. Errors: kInvalidArgument: no home.
 Result<std::string> default_fence_folder();
+// That of `holdfast serve`. Errors: as above.
+Result<std::string> default_server_folder();
 
 // A password or the like in the URL, also in URLs nested in it; or text that no store understands,
 // in which one may stand.

@@ -319,6 +319,24 @@ Result<void> parse_failover(const Arguments& arguments, FailoverOptions& into) {
   return {};
 }
 
+Result<void> parse_serve(const Arguments& arguments, ServeOptions& into) {
+  OptionTable table("serve");
+  table.flag("-h,--help", into.common.help);
+  table.value("--log-format", into.common.log_format, read_log_format);
+  table.flag("--json", into.common.json);
+  table.flag("-q,--quiet", into.common.quiet);
+  table.value("--listen", into.listen, read_text);
+  table.value("--data", into.data, read_text);
+  table.value("--journal", into.journal, read_text);
+  auto parsed = table.parse(arguments);
+  if (!parsed || into.common.help) return parsed;
+  if (into.data && into.journal) {
+    return invalid(
+        "--data and --journal contradict each other: --data DIR is --journal sqlite:DIR");
+  }
+  return {};
+}
+
 Result<void> parse_bench(const Arguments& arguments, BenchOptions& into) {
   OptionTable table("bench");
   std::optional<int> in_flight;

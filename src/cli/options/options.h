@@ -120,6 +120,13 @@ struct FailoverOptions {
   std::uint32_t place = 0;  // From 1; 0: the next one.
 };
 
+struct ServeOptions {
+  CommonOptions common;  // Among these: json, quiet, help, log_format.
+  std::string listen = "127.0.0.1:7420";
+  std::optional<std::string> data;
+  std::optional<std::string> journal;
+};
+
 struct BenchOptions {
   CommonOptions common;
   int in_flight = 1;
@@ -154,6 +161,7 @@ Result<void> parse_break(const Arguments& arguments, BreakOptions& into);
 Result<void> parse_doctor(const Arguments& arguments, DoctorOptions& into);
 Result<void> parse_store(const Arguments& arguments, StoreOptions& into);
 Result<void> parse_failover(const Arguments& arguments, FailoverOptions& into);
+Result<void> parse_serve(const Arguments& arguments, ServeOptions& into);
 Result<void> parse_bench(const Arguments& arguments, BenchOptions& into);
 Result<void> parse_fence(const Arguments& arguments, FenceOptions& into);
 

@@ -128,6 +128,7 @@ Result<void> take_credentials(port::StoreUrl& url, RedisAddress& address) {
 }  // namespace
 
 std::string RedisAddress::display() const {
+  if (lock_service) return "holdfast://" + port::Endpoint{host, port}.text();
   const std::string tail = db == 0 ? "" : (socket_path.empty() ? "/" : "?db=") + std::to_string(db);
   if (!socket_path.empty()) return "redis+unix://" + socket_path + tail;
   if (!nodes.empty()) {

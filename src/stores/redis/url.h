@@ -65,6 +65,7 @@ struct RedisAddress {
   std::string primary;
   // Some nodes of a cluster. With it, the host and port above are unused.
   std::vector<port::Endpoint> nodes;
+  bool lock_service = false;  // Holdfast's own server, which speaks this protocol.
 
   // "redis://host:6379/0": for messages.
   std::string display() const;

@@ -35,6 +35,8 @@ constexpr Row kTable[] = {
     {"CLUSTERDOWN", Errc::kUnavailable, "the cluster does not serve this slot: retry"},
     {"TRYAGAIN", Errc::kUnavailable, "the cluster is moving this slot: retry"},
     {"EXECABORT", Errc::kUnavailable, "the transaction was discarded: retry"},
+    {"OVERLOADED", Errc::kUnavailable, "the lock service has too much to do: retry"},
+    {"UNAVAILABLE", Errc::kUnavailable, "the lock service does not serve at present: retry"},
     {"NOMASTERLINK", Errc::kUnavailable, "the replica has no link to its primary: retry"},
     {"FAILOVER", Errc::kUnavailable, "the server is handing over to a replica: retry"},
     {"MOVED", Errc::kUnsupported, kNoCluster},

@@ -33,7 +33,7 @@ std::string terms_of(const port::AcquireRequest& request) {
 }
 
 std::optional<SlotTags> tags_in(ScriptHost place) {
-  if (place == ScriptHost::kServer) return std::nullopt;
+  if (place != ScriptHost::kCluster) return std::nullopt;
   return SlotTags();
 }
 

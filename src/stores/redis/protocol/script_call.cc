@@ -4,6 +4,26 @@
 #include "src/stores/redis/protocol/errors.h"
 
 namespace holdfast::stores::redis {
+namespace {
+
+// The lock service's name of a call.
+std::string_view command_word(ScriptName name) {
+  switch (name) {
+    case ScriptName::kAcquire: return "acquire";
+    case ScriptName::kEnd: return "end";
+    case ScriptName::kRenew: return "renew";
+    case ScriptName::kDowngrade: return "downgrade";
+    case ScriptName::kBreak: return "break";
+    case ScriptName::kResize: return "resize";
+    case ScriptName::kSetValue: return "set_value";
+    case ScriptName::kInspect: return "inspect";
+    case ScriptName::kRights: return "rights";
+    case ScriptName::kAcquireAll: return "acquire_all";
+  }
+  return {};
+}
+
+}  // namespace
 
 ScriptCall::ScriptCall(ScriptName name, ScriptClock clock, ScriptHost place)
     : name_(name), clock_(clock), place_(place) {
@@ -45,6 +65,7 @@ std::string ScriptCall::encode(std::string_view command, std::string_view script
 }
 
 std::string ScriptCall::by_hash() const {
+  if (place_ == ScriptHost::kService) return encode("HF1", command_word(name_));
   return encode("EVALSHA", script(name_, clock_, place_).sha1);
 }
 
@@ -64,7 +85,10 @@ BatchPart ScriptCall::batch_part_of(const std::string& by_hash) const {
           static_cast<std::uint32_t>(tail)};
 }
 
-std::string ScriptCall::whole() const { return encode("EVAL", script(name_, clock_, place_).text); }
+std::string ScriptCall::whole() const {
+  if (place_ == ScriptHost::kService) return by_hash();
+  return encode("EVAL", script(name_, clock_, place_).text);
+}
 
 Result<Reply> checked(Result<Reply> reply, std::string_view what, bool reads_only) {
   if (!reply || !reply->is_error()) return reply;

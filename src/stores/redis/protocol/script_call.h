@@ -37,7 +37,8 @@ class ScriptCall {
   void end_in_slot(std::uint16_t slot, std::string_view tag);
   std::uint16_t slot() const { return slot_; }
 
-  // EVALSHA: the server runs the script if it has it, and answers NOSCRIPT otherwise.
+  // EVALSHA: the server runs the script if it has it, and answers NOSCRIPT otherwise. The lock
+  // service has it always.
   std::string by_hash() const;
   // Belongs to the result of by_hash().
   BatchPart batch_part_of(const std::string& by_hash) const;

@@ -37,8 +37,9 @@ enum class ScriptClock : std::uint8_t {
 };
 
 // In a cluster the last argument is the slot's tag (slot.h), before which a test's clock stands.
-// Pushes go to sharded channels in that slot.
-enum class ScriptHost : std::uint8_t { kServer, kCluster };
+// Pushes go to sharded channels in that slot. The lock service has no scripts but knows these calls
+// by name: "HF1 acquire 1 <key> ...".
+enum class ScriptHost : std::uint8_t { kServer, kCluster, kService };
 
 struct Script {
   std::string text;

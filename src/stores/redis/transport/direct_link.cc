@@ -52,6 +52,14 @@ struct DirectLink::Impl {
   Result<void> pause(BootInstant deadline);
   Result<void> dial(const Endpoint& endpoint, BootInstant until, BootInstant deadline);
   Result<void> greet(BootInstant deadline);
+  Result<void> enter(const std::string& attached) {
+    if (attached.empty()) return {};
+    const auto generation = remote->primary->judge_term(attached);
+    if (!generation) return Error{generation.error().code(), where + generation.error().message()};
+    located.store(*generation, std::memory_order_release);
+    remote->primary->enter(*generation);
+    return {};
+  }
   Result<void> send_all(std::string_view bytes, std::size_t& sent, BootInstant deadline);
   Wire::Outcome read(Wire::Wait wait);
   Result<Reply> receive(BootInstant deadline);
@@ -191,7 +199,8 @@ Result<Reply> DirectLink::Impl::receive(BootInstant deadline) {
 
 Result<void> DirectLink::Impl::greet(BootInstant deadline) {
   reader = std::make_unique<ReplyReader>(limits);
-  Handshake handshake(remote->address, remote->primary->proves_role());
+  Handshake handshake(remote->address, remote->primary->proves_role(),
+                      remote->primary->asks_term());
   std::string requests = handshake.requests();
   while (true) {
     std::size_t sent = 0;
@@ -201,7 +210,7 @@ Result<void> DirectLink::Impl::greet(BootInstant deadline) {
       if (!reply) return reply.error();
       const auto step = handshake.on_reply(*reply);
       if (!step) return step.error();
-      if (*step == Handshake::Step::kReady) return {};
+      if (*step == Handshake::Step::kReady) return enter(handshake.attached());
       if (*step == Handshake::Step::kMore) continue;
       break;
     }

@@ -7,7 +7,7 @@
 
 namespace holdfast::stores::redis {
 
-Handshake::Handshake(const RedisAddress& address, bool proves_role)
+Handshake::Handshake(const RedisAddress& address, bool proves_role, bool asks_term)
     : where_(address.display()) {
   if (address.password || !address.user.empty()) {
     // The server may admit this user without a password.
@@ -22,6 +22,7 @@ Handshake::Handshake(const RedisAddress& address, bool proves_role)
   const std::string db = std::to_string(address.db);
   if (address.db != 0) ask(Asked::kDatabase, {"SELECT", db});
   if (proves_role) ask(Asked::kRole, {"ROLE"});
+  if (asks_term) ask(Asked::kTerm, {"HF1", "attach", "0"});
   ask(Asked::kReady, {"PING"});
 }
 
@@ -63,6 +64,17 @@ Result<Handshake::Step> Handshake::on_reply(const Reply& reply) {
       if (reply.is_error()) return to_error(reply, where_ + ": cannot choose the database");
       break;
     case Asked::kRole: return on_role(reply);
+    case Asked::kTerm:
+      if (reply.is_error() && reply.text.starts_with("ERR unknown command")) {
+        return Error{Errc::kUnsupported,
+                     where_ + ": this server is not Holdfast's lock service: for a Redis server, "
+                              "begin the URL with redis://"};
+      }
+      if (reply.is_error()) {
+        return to_error(reply, where_ + ": cannot attach to the lock service", /*reads_only=*/true);
+      }
+      attached_ = reply.text;
+      break;
     case Asked::kReady:
       if (word == "LOADING") {
         --answered_;

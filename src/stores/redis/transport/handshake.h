@@ -1,6 +1,6 @@
 // The first requests on a new connection, as a pure step function: log in, set the client's name,
 // choose the database, and ask whether the server is
-// ready and, where that can change, a primary.
+// ready and, where that can change, a primary. The lock service also says which term it serves.
 //
 // Thread-safety: one thread at a time.
 // Errors: kPermissionDenied (user, password, rights), kInvalidArgument (no such database),
@@ -27,21 +27,25 @@ class Handshake {
   };
 
   // `proves_role`: asks with ROLE whether the server is a primary, and refuses it otherwise.
-  explicit Handshake(const RedisAddress& address, bool proves_role = false);
+  // `asks_term`: attaches to the lock service.
+  explicit Handshake(const RedisAddress& address, bool proves_role = false, bool asks_term = false);
 
   // All requests of the handshake, to be written at once.
   const std::string& requests() const noexcept { return requests_; }
   static std::string ping();
   Result<Step> on_reply(const Reply& reply);
+  // "HF1 <journal id> <shard> <term>"; empty unless asked for.
+  const std::string& attached() const noexcept { return attached_; }
 
  private:
-  enum class Asked : std::uint8_t { kLogIn, kName, kDatabase, kRole, kReady };
+  enum class Asked : std::uint8_t { kLogIn, kName, kDatabase, kRole, kTerm, kReady };
 
   Result<Step> on_role(const Reply& reply) const;
   void ask(Asked what, std::vector<std::string_view> args);
 
   std::string where_;
   std::string requests_;
+  std::string attached_;
   std::vector<Asked> asked_;
   std::size_t answered_ = 0;
 };

@@ -195,7 +195,8 @@ void LoopLink::step_dial() {
 void LoopLink::greet() {
   state_ = State::kGreeting;
   loading_ = false;
-  handshake_.emplace(remote_->address, remote_->primary->proves_role());
+  handshake_.emplace(remote_->address, remote_->primary->proves_role(),
+                     remote_->primary->asks_term());
   reader_ = std::make_unique<ReplyReader>(limits_);
   out_ = handshake_->requests();
   out_sent_ = 0;
@@ -216,6 +217,15 @@ void LoopLink::on_greeting(const Reply& reply) {
       loading_ = true;
       return timer_.arm_at(base::BootClock::now() + kLoadingPause, [this] { on_timer(); });
     case Handshake::Step::kReady: break;
+  }
+  if (const std::string attached = handshake_->attached(); !attached.empty()) {
+    const auto generation = remote_->primary->judge_term(attached);
+    if (!generation) {
+      return next_address(
+          {generation.error().code(), remote_->address.display() + generation.error().message()});
+    }
+    located_ = *generation;
+    remote_->primary->enter(*generation);
   }
   timer_.stop();
   handshake_.reset();

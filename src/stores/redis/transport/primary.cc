@@ -43,8 +43,7 @@ Primary::Watch::~Watch() {
   primary_->watchers_.erase(at_);
 }
 
-void Primary::switch_to(std::uint64_t generation) {
-  generation_.store(generation, std::memory_order_release);
+void Primary::tell_switch() {
   const base::LocalLock lock(watch_mutex_);
   for (const OnSwitch& each : watchers_) each();
 }

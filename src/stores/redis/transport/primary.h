@@ -4,6 +4,7 @@
 //   kind               addresses           generation
 //   Resolver           of one host         never changes
 //   SentinelPrimary    by the Sentinels    grows with each switch
+//   ServicePrimary     of one host         is the term of Holdfast's lock service
 //
 // Guarantee: a generation is one server's time as the primary, as far as this client was told.
 // Watchers are called after generation() has grown.
@@ -22,6 +23,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "holdfast/result.h"
@@ -58,6 +60,19 @@ class Primary {
   // Whether a server must say that it is a primary before a connection to it is used.
   virtual bool proves_role() const noexcept { return false; }
 
+  // Whether a server must say which term of the lock service it serves before a connection to it is
+  // used.
+  virtual bool asks_term() const noexcept { return false; }
+  // Judges what the server has said: the generation of the connection from now on. The caller notes
+  // that first, and then calls enter().
+  // Errors: kUnavailable: an earlier term, or another journal.
+  virtual Result<std::uint64_t> judge_term(std::string_view attached) {
+    static_cast<void>(attached);
+    return generation();
+  }
+  // Raises generation() at least to this.
+  virtual void enter(std::uint64_t generation) { static_cast<void>(generation); }
+
   // The last good answer, without asking.
   virtual Location cached() const = 0;
   // Asks again. Calls `done` once, inline or on another thread, also if that takes long: the caller
@@ -85,7 +100,14 @@ class Primary {
 
  protected:
   Primary() = default;
-  void switch_to(std::uint64_t generation);
+  void switch_to(std::uint64_t generation) {
+    raise(generation);
+    tell_switch();
+  }
+  void raise(std::uint64_t generation) {
+    generation_.store(generation, std::memory_order_release);
+  }
+  void tell_switch();
 
   // The host for messages, without an answer in time.
   virtual std::string late() const = 0;

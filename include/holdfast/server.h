@@ -1,0 +1,70 @@
+// A lock service inside a program: what `holdfast serve` runs.
+//
+//   holdfast::ServerOptions options;
+//   options.journal = "sqlite:/var/lib/app/locks";
+//   auto server = holdfast::Server::start(options).value();
+//   // Clients anywhere on this host: Client::connect(server.url()).
+//
+// Guarantee: no answer leaves before what it tells is in the journal. So a server that is killed
+// and started on the same folder knows every grant that it answered, and every token grows on.
+// Not guaranteed: with the journal "memory:", anything after a restart. docs/stores/holdfast.md has
+// the guarantees under each fault.
+//
+// Thread-safety: any thread, but not two at a time. Ownership: it runs two threads, one for its
+// clients and one for the journal, until it is stopped.
+// Blocking: start() reads the journal; stop() waits for the last commit.
+// Errors: kInvalidArgument (an address or a journal that it cannot have), kStoreInUse (another
+// server has the folder), kUnavailable (the port is taken, the disk fails), kPermissionDenied,
+// kCorruptState, kVersionMismatch; kUnsupported: left out of this build.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "holdfast/export.h"
+#include "holdfast/result.h"
+
+namespace holdfast {
+
+namespace server {
+struct ServerAccess;
+}
+
+struct ServerOptions {
+  // Where clients connect to: an address of this host's loopback, since there are neither users nor
+  // TLS. Port 0: the system chooses one.
+  std::string listen = "127.0.0.1:7420";
+  // "sqlite:DIR", a folder on a local disk, which is made; or "memory:".
+  std::string journal{};
+  // The server has ended by itself: another process took the journal over, or the disk failed. Its
+  // state is not known then, so the process should end. Called on a thread of the server; it must
+  // not call the server.
+  std::function<void(const Error& reason)> on_stopped{};
+};
+
+class HOLDFAST_EXPORT Server {
+ public:
+  static Result<Server> start(ServerOptions options);
+
+  Server(Server&& other) noexcept;
+  Server& operator=(Server&& other) noexcept;
+  ~Server();  // As stop().
+
+  std::string address() const;     // "127.0.0.1:7420", with the port that was chosen.
+  std::string url() const;         // "holdfast://127.0.0.1:7420".
+  std::string place() const;       // Where the journal lies, for people.
+  std::string journal_id() const;  // Its own, drawn when it was made.
+
+  // Takes no more requests, commits and answers what is under way, and closes everything. Clients
+  // keep their leases, and find them again at the next server on this journal.
+  void stop();
+
+ private:
+  friend struct server::ServerAccess;
+  struct Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace holdfast

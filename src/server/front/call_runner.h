@@ -1,0 +1,15 @@
+// Runs Holdfast's own calls ("HF1 ...") on the service, and answers them.
+//
+// Thread-safety: the loop's thread. Ownership: the answers keep the connection alive.
+#pragma once
+
+#include "src/server/front/commands.h"
+#include "src/server/front/connection.h"
+#include "src/server/service.h"
+
+namespace holdfast::server {
+
+void run_call(Service& service, CommandContext& context, Connection& connection,
+              const Words& words);
+
+}  // namespace holdfast::server

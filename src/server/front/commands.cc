@@ -1,0 +1,233 @@
+#include "src/server/front/commands.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "src/server/front/reply_writer.h"
+
+namespace holdfast::server {
+namespace {
+
+constexpr std::size_t kLongestLabel = 128;  // A connection's.
+
+struct CommandInput {
+  CommandContext& context;
+  Connection& connection;
+  const Words& words;
+
+  std::string_view word(std::size_t index) const {
+    return index < words.size() ? words[index] : std::string_view();
+  }
+};
+
+std::string upper(std::string_view word) {
+  std::string text(word.substr(0, 64));
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
+    return static_cast<char>(c < ' ' || c >= 0x7f ? '?' : std::toupper(c));
+  });
+  return text;
+}
+
+void fail(const CommandInput& input, const std::string& why) {
+  std::string bytes;
+  append_error(bytes, why);
+  input.connection.reply(bytes);
+}
+
+void succeed(const CommandInput& input) { input.connection.reply("+OK\r\n"); }
+
+void refuse(const CommandInput& input, const std::string& command) {
+  fail(input, "ERR unknown command '" + command +
+                  "': Holdfast's lock service has no such command; see docs/stores/holdfast.md");
+}
+
+// The names and values of a reply, as a map in version 3 and as an array in version 2.
+void append_map(std::string& out, int protocol, std::size_t pairs) {
+  append_head(out, protocol == 3 ? '%' : '*', protocol == 3 ? pairs : 2 * pairs);
+}
+
+void hello(const CommandInput& input) {
+  Connection& connection = input.connection;
+  std::size_t at = 1;
+  if (input.words.size() > 1) {
+    const std::string_view version = input.word(at++);
+    if (version != "2" && version != "3") {
+      return fail(input, "NOPROTO unsupported protocol version");
+    }
+    for (; at < input.words.size(); ++at) {
+      const std::string option = upper(input.word(at));
+      if (option == "SETNAME" && input.word(at + 1).size() <= kLongestLabel) {
+        connection.name = input.word(++at);
+      } else if (option == "AUTH") {
+        return fail(input, "ERR AUTH: this server has no users");
+      } else {
+        return fail(input, "ERR HELLO: no such option: " + option);
+      }
+    }
+    connection.protocol = version == "3" ? 3 : 2;
+  }
+  std::string bytes;
+  append_map(bytes, connection.protocol, 7);
+  const std::pair<std::string_view, std::string_view> texts[] = {
+      {"server", "holdfast"},
+      {"version", input.context.greeting().version},
+      {"mode", "standalone"},
+      {"role", "master"}};
+  for (const auto& [name, value] : texts) {
+    append_text(bytes, name);
+    append_text(bytes, value);
+  }
+  append_text(bytes, "proto");
+  append_integer(bytes, connection.protocol);
+  append_text(bytes, "id");
+  append_integer(bytes, static_cast<std::int64_t>(connection.number));
+  append_text(bytes, "modules");
+  append_array(bytes, 0);
+  connection.reply(bytes);
+}
+
+void ping(const CommandInput& input) {
+  std::string bytes;
+  const bool listens = !input.connection.channels.empty();
+  if (listens && input.connection.protocol == 2) {
+    append_array(bytes, 2);
+    append_text(bytes, "pong");
+    append_text(bytes, input.word(1));
+  } else if (input.words.size() > 1) {
+    append_text(bytes, input.word(1));
+  } else {
+    append_status(bytes, "PONG");
+  }
+  input.connection.reply(bytes);
+}
+
+void echo(const CommandInput& input) {
+  std::string bytes;
+  append_text(bytes, input.word(1));
+  input.connection.reply(bytes);
+}
+
+void quit(const CommandInput& input) {
+  succeed(input);
+  input.connection.close_after_replies();
+}
+
+void select(const CommandInput& input) {
+  if (input.word(1) != "0") return fail(input, "ERR DB index is out of range: there is 0 only");
+  succeed(input);
+}
+
+void auth(const CommandInput& input) {
+  fail(input, "ERR AUTH: this server has no users; it listens on loopback only");
+}
+
+void client(const CommandInput& input) {
+  Connection& connection = input.connection;
+  const std::string what = upper(input.word(1));
+  std::string bytes;
+  if (what == "SETNAME") {
+    if (input.word(2).size() > kLongestLabel) return fail(input, "ERR the name is too long");
+    connection.name = input.word(2);
+    return succeed(input);
+  }
+  if (what == "SETINFO") return succeed(input);
+  if (what == "ID") {
+    append_integer(bytes, static_cast<std::int64_t>(connection.number));
+  } else if (what == "GETNAME") {
+    append_text(bytes, connection.name);
+  } else {
+    return refuse(input, "CLIENT " + what);
+  }
+  connection.reply(bytes);
+}
+
+void command(const CommandInput& input) {
+  const std::string what = upper(input.word(1));
+  std::string bytes;
+  if (what.empty() || what == "DOCS" || what == "LIST") {
+    append_array(bytes, 0);
+  } else if (what == "COUNT") {
+    append_integer(bytes, 0);
+  } else {
+    return refuse(input, "COMMAND " + what);
+  }
+  input.connection.reply(bytes);
+}
+
+void info(const CommandInput& input) {
+  const CommandContext& context = input.context;
+  const auto up = std::chrono::duration_cast<std::chrono::seconds>(base::BootClock::now() -
+                                                                   context.greeting().started);
+  const std::string text = "# Server\r\nserver:holdfast\r\nholdfast_version:" +
+                           context.greeting().version +
+                           "\r\nprocess_id:" + std::to_string(::getpid()) +
+                           "\r\nuptime_in_seconds:" + std::to_string(up.count()) +
+                           "\r\n\r\n# Clients\r\nconnected_clients:" +
+                           std::to_string(context.connections()) +
+                           "\r\n\r\n# Journal\r\njournal:" + context.greeting().journal +
+                           "\r\njournal_id:" + context.journal_id() +
+                           "\r\nterm:" + context.term() + "\r\n";
+  std::string bytes;
+  append_text(bytes, text);
+  input.connection.reply(bytes);
+}
+
+void tell_subscription(const CommandInput& input, std::string_view kind, std::string_view channel) {
+  std::string bytes;
+  append_push(bytes, input.connection.protocol, 3);
+  append_text(bytes, kind);
+  append_text(bytes, channel);
+  append_integer(bytes, static_cast<std::int64_t>(input.connection.channels.size()));
+  input.connection.reply(bytes);
+}
+
+void subscribe(const CommandInput& input) {
+  if (input.words.size() < 2) return fail(input, "ERR SUBSCRIBE needs a channel");
+  for (std::size_t i = 1; i < input.words.size(); ++i) {
+    const std::string channel(input.word(i));
+    if (!input.context.subscribe(input.connection, channel)) {
+      return fail(input, "NOPERM not a channel of Holdfast's, or too many of them");
+    }
+    tell_subscription(input, "subscribe", channel);
+  }
+}
+
+void unsubscribe(const CommandInput& input) {
+  std::vector<std::string> channels(input.words.begin() + 1, input.words.end());
+  if (channels.empty()) {
+    channels.assign(input.connection.channels.begin(), input.connection.channels.end());
+  }
+  for (const std::string& channel : channels) {
+    input.context.unsubscribe(input.connection, channel);
+    tell_subscription(input, "unsubscribe", channel);
+  }
+  if (channels.empty()) tell_subscription(input, "unsubscribe", "");
+}
+
+constexpr std::pair<std::string_view, void (*)(const CommandInput&)> kCommands[] = {
+    {"HELLO", hello},     {"PING", ping},       {"ECHO", echo},
+    {"QUIT", quit},       {"SELECT", select},   {"AUTH", auth},
+    {"CLIENT", client},   {"COMMAND", command}, {"INFO", info},
+    {"SUBSCRIBE", subscribe}, {"UNSUBSCRIBE", unsubscribe},
+};
+
+}  // namespace
+
+void run_command(CommandContext& context, Connection& connection, const Words& words) {
+  const CommandInput input{context, connection, words};
+  const std::string name = upper(words.front());
+  const auto* const found =
+      std::find_if(std::begin(kCommands), std::end(kCommands),
+                   [&](const auto& each) { return each.first == name; });
+  found == std::end(kCommands) ? refuse(input, name) : found->second(input);
+}
+
+}  // namespace holdfast::server

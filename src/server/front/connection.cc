@@ -1,0 +1,179 @@
+#include "src/server/front/connection.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "src/server/front/reply_writer.h"
+
+namespace holdfast::server {
+namespace {
+
+constexpr int kReadsPerTurn = 4;  // Then other connections have their turn.
+constexpr std::size_t kKept = 64 * 1'024;
+
+RequestLimits first_limits(const FrontLimits& limits) {
+  return {.max_words = 16, .max_word = limits.first_bytes, .max_request = limits.first_bytes};
+}
+
+}  // namespace
+
+Connection::Connection(asio::ip::tcp::socket socket, ConnectionOwner& owner, std::uint64_t id)
+    : number(id),
+      since(base::BootClock::now()),
+      socket_(std::move(socket)),
+      owner_(owner),
+      reader_(first_limits(owner.limits())) {}
+
+void Connection::start() { wait_read(); }
+
+void Connection::close() {
+  if (closed()) return;
+  std::error_code ignored;
+  socket_.close(ignored);
+  owner_.account(accounted_, 0);
+  accounted_ = 0;
+  owner_.on_closed(*this);
+}
+
+bool Connection::full() const {
+  const FrontLimits& limits = owner_.limits();
+  return slots_.size() >= limits.unanswered || out_.size() - sent_ >= limits.unread;
+}
+
+void Connection::wait_read() {
+  if (reading_ || closed() || draining_ || ending_ || full()) return;
+  reading_ = true;
+  socket_.async_wait(asio::ip::tcp::socket::wait_read,
+                     [self = shared_from_this()](std::error_code error) {
+                       self->reading_ = false;
+                       if (!error && !self->closed()) self->on_readable();
+                     });
+}
+
+void Connection::wait_write() {
+  if (writing_ || closed()) return;
+  writing_ = true;
+  socket_.async_wait(asio::ip::tcp::socket::wait_write,
+                     [self = shared_from_this()](std::error_code error) {
+                       self->writing_ = false;
+                       if (!error && !self->closed()) self->flush();
+                     });
+}
+
+void Connection::on_readable() {
+  queued_ = true;  // The answers of this turn are written at its end.
+  std::string& scratch = owner_.scratch();
+  for (int turn = 0; turn < kReadsPerTurn && !draining_ && !ending_ && !full(); ++turn) {
+    const ssize_t got =
+        ::recv(socket_.native_handle(), scratch.data(), scratch.size(), MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return close();
+    if (got < 0) break;
+    const auto bytes = static_cast<std::size_t>(got);
+    if (!take({scratch.data(), bytes})) return;
+    if (bytes < scratch.size()) break;
+  }
+  flush();
+  wait_read();
+}
+
+// False: the connection is closed.
+bool Connection::take(std::string_view bytes) {
+  reader_.feed(bytes);
+  while (!ending_) {
+    const auto whole = reader_.next(words_);
+    if (!whole) {
+      refuse(whole.error());
+      return !closed();
+    }
+    if (!*whole) break;
+    if (!std::exchange(greeted, true)) reader_.set_limits({});
+    owner_.on_request(*this, words_);
+    if (closed()) return false;
+  }
+  return account();
+}
+
+void Connection::refuse(const Error& why) {
+  std::string bytes;
+  append_error(bytes, "ERR " + why.message());
+  reply(bytes);
+  close_after_replies();
+}
+
+bool Connection::account() {
+  const std::size_t now = reader_.unfinished() + out_.size();
+  const std::size_t before = std::exchange(accounted_, now);
+  if (owner_.account(before, now)) return true;
+  close();
+  return false;
+}
+
+void Connection::reply(std::string_view bytes) {
+  if (!slots_.empty()) {
+    slots_.push_back({true, std::string(bytes)});
+    return;
+  }
+  out_ += bytes;
+  ++first_;
+}
+
+Connection::Turn Connection::begin() {
+  slots_.emplace_back();
+  return first_ + slots_.size() - 1;
+}
+
+void Connection::finish(Turn turn, std::string bytes) {
+  if (closed()) return;
+  Slot& slot = slots_[turn - first_];
+  slot.ready = true;
+  slot.bytes = std::move(bytes);
+  if (turn == first_) hand_over_ready();
+}
+
+void Connection::hand_over_ready() {
+  while (!slots_.empty() && slots_.front().ready) {
+    out_ += slots_.front().bytes;
+    slots_.pop_front();
+    ++first_;
+  }
+  if (!std::exchange(queued_, true)) owner_.flush_later(shared_from_this());
+}
+
+void Connection::push(std::string_view bytes) {
+  if (closed()) return;
+  out_ += bytes;
+  if (out_.size() - sent_ > owner_.limits().unread_pushes) return close();
+  if (!std::exchange(queued_, true)) owner_.flush_later(shared_from_this());
+}
+
+void Connection::close_after_replies() {
+  ending_ = true;
+  if (!std::exchange(queued_, true)) owner_.flush_later(shared_from_this());
+}
+
+void Connection::flush() {
+  queued_ = false;
+  if (closed()) return;
+  while (sent_ < out_.size()) {
+    const ssize_t done = ::send(socket_.native_handle(), out_.data() + sent_, out_.size() - sent_,
+                                MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0 && errno == EAGAIN) {
+      out_.erase(0, std::exchange(sent_, 0));
+      if (account()) wait_write();
+      return;
+    }
+    if (done < 0) return close();
+    sent_ += static_cast<std::size_t>(done);
+  }
+  sent_ = 0;
+  if (out_.capacity() > kKept) out_ = std::string();
+  out_.clear();
+  if (!account()) return;
+  if (ending_ && slots_.empty()) return close();
+  wait_read();
+}
+
+}  // namespace holdfast::server

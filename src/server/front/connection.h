@@ -1,0 +1,111 @@
+// One client's socket: reads requests, keeps replies in order, writes them.
+//
+// Thread-safety: the loop's thread. Ownership: its handlers keep it alive; the front that made it
+// outlives them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <asio/ip/tcp.hpp>
+
+#include "src/base/clock.h"
+#include "src/server/front/calls.h"
+#include "src/server/front/front.h"
+#include "src/server/front/request_reader.h"
+
+namespace holdfast::server {
+
+class Connection;
+using ConnectionPtr = std::shared_ptr<Connection>;
+
+// The front, as a connection sees it.
+class ConnectionOwner {
+ public:
+  // Answers the request by reply() or by begin() and finish().
+  virtual void on_request(Connection& connection, const Words& words) = 0;
+  // It is closed: nothing of it may be used any more.
+  virtual void on_closed(Connection& connection) = 0;
+  // Its bytes are to be written when all that is at hand was done.
+  virtual void flush_later(ConnectionPtr connection) = 0;
+  // The bytes that it keeps: `before` until now, `now` from now on. False: too many in all.
+  virtual bool account(std::size_t before, std::size_t now) = 0;
+  virtual const FrontLimits& limits() const = 0;
+  // A place to read into, for the moment.
+  virtual std::string& scratch() = 0;
+
+ protected:
+  ~ConnectionOwner() = default;
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  // Number of a request on this connection.
+  using Turn = std::uint64_t;
+
+  Connection(asio::ip::tcp::socket socket, ConnectionOwner& owner, std::uint64_t number);
+
+  void start();
+  // From the first call on nothing is read, written or told.
+  void close();
+  bool closed() const { return !socket_.is_open(); }
+  // Reads no more requests.
+  void stop_reading() { draining_ = true; }
+
+  // --- Replies, in the protocol's form.
+  void reply(std::string_view bytes);
+  Turn begin();
+  void finish(Turn turn, std::string bytes);
+  // Outside the order of the replies.
+  void push(std::string_view bytes);
+  // Closes once all replies so far are written.
+  void close_after_replies();
+  void flush();
+
+  // --- Kept here for the front.
+  const std::uint64_t number;
+  const base::BootInstant since;
+  int protocol = 2;
+  bool attached = false;
+  bool greeted = false;  // It has sent a whole request.
+  std::string name{};    // By CLIENT SETNAME.
+  OwnerCache owners{};
+  std::set<std::string, std::less<>> channels{};
+
+ private:
+  struct Slot {
+    bool ready = false;
+    std::string bytes{};
+  };
+
+  void wait_read();
+  void wait_write();
+  void on_readable();
+  bool take(std::string_view bytes);
+  bool full() const;
+  void hand_over_ready();
+  bool account();
+  void refuse(const Error& why);
+
+  asio::ip::tcp::socket socket_;
+  ConnectionOwner& owner_;
+  RequestReader reader_;
+  Words words_;
+  std::deque<Slot> slots_;  // Replies that wait for earlier ones.
+  Turn first_ = 0;          // The request of the first of them.
+  std::string out_;
+  std::size_t sent_ = 0;  // So much of out_.
+  std::size_t accounted_ = 0;
+  bool reading_ = false;
+  bool writing_ = false;
+  bool queued_ = false;  // For flush_later().
+  bool draining_ = false;
+  bool ending_ = false;
+};
+
+}  // namespace holdfast::server

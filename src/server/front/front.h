@@ -1,0 +1,80 @@
+// The lock service's port: connections in the Redis protocol, and the calls that come over them.
+//
+//   socket ─ RequestReader ─ Connection ─ Service ─ answers ─ socket
+//                               └ subscriptions ─ pushes ─┘
+//
+// Guarantee: a connection gets its replies in the order of its requests. Whatever its client sends,
+// or does not read, costs no more than its share: see FrontLimits.
+// Not guaranteed: that a connection stays. It is closed when its client breaks the protocol, sends
+// no whole request in time, or does not read what it asked for.
+//
+// Thread-safety: the loop's thread only, but for the constructor. Ownership: the loop and the
+// service outlive it. Blocking: never. Time: boot time.
+// Errors: listen() says why it cannot.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "holdfast/result.h"
+#include "src/server/service.h"
+
+namespace holdfast::server {
+
+struct FrontLimits {
+  std::size_t connections = 16'384;
+  // Until its first whole request: so many bytes, and so much time (safety rule 65).
+  std::size_t first_bytes = 1'024;
+  std::chrono::milliseconds first_time{5'000};
+  // A connection with more unanswered requests, or unread bytes, is not read from meanwhile.
+  std::size_t unanswered = 1'024;
+  std::size_t unread = std::size_t{1} << 20U;
+  // Pushes that a client does not read; then it is closed.
+  std::size_t unread_pushes = std::size_t{8} << 20U;
+  // Bytes of unfinished requests and unread replies of all connections together. The one that goes
+  // beyond it is closed.
+  std::size_t buffered = std::size_t{512} << 20U;
+  std::size_t channels = 4'096;  // Subscriptions of one connection.
+};
+
+struct Greeting {
+  std::string version;  // The program's.
+  std::string journal;  // "sqlite", "memory".
+  std::string place;    // The journal's, for people.
+  base::BootInstant started = base::BootClock::now();
+};
+
+class Front final : public ServiceListener {
+ public:
+  // `on_stopped`: the service has ended, and every connection is closed.
+  Front(asio::io_context& io, FrontLimits limits, Greeting greeting,
+        std::function<void(const Error&)> on_stopped);
+  ~Front() override;
+
+  // Before listen().
+  void serve(Service& service);
+  // "127.0.0.1:7420", "[::1]:0". Errors: kInvalidArgument (no such address, or not of loopback),
+  // kUnavailable (the port is in use), kPermissionDenied.
+  Result<void> listen(const std::string& address);
+  // With the port that the system chose.
+  std::string address() const;
+
+  // Takes no more requests. What is under way can still be answered.
+  void drain();
+  // Writes what can be written at once, and closes all.
+  void close();
+
+  void on_push(const ClientName& client, const port::Push& push) override;
+  void on_effect(Position position, const machine::Effect& effect, machine::Instant at) override;
+  void on_stopped(const Error& reason) override;
+
+ private:
+  struct Impl;
+  const std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace holdfast::server

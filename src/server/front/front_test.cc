@@ -1,0 +1,249 @@
+// Clients that mean no good, against a server in this process.
+#include "src/server/front/front.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/server.h"
+#include "src/server/tuning.h"
+
+namespace holdfast::server {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kPatience = 60s;
+
+// A plain socket.
+class Socket {
+ public:
+  explicit Socket(const std::string& address)
+      : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const int port = std::stoi(address.substr(address.rfind(':') + 1));
+    at.sin_port = htons(static_cast<std::uint16_t>(port));
+    connected_ = ::connect(fd_, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
+  }
+  ~Socket() { ::close(fd_); }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
+  bool connected() const { return connected_; }
+  bool send(std::string_view bytes) const {
+    return ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(bytes.size());
+  }
+  // The next bytes; empty: the connection has ended.
+  std::string receive() const {
+    pollfd entry{fd_, POLLIN, 0};
+    if (::poll(&entry, 1, static_cast<int>(std::chrono::milliseconds(kPatience).count())) <= 0) {
+      return "nothing came";
+    }
+    char bytes[65536];
+    const ssize_t got = ::recv(fd_, bytes, sizeof bytes, 0);
+    return got > 0 ? std::string(bytes, static_cast<std::size_t>(got)) : std::string();
+  }
+  std::string ask(std::string_view bytes) const { return send(bytes) ? receive() : ""; }
+  bool silent() const {
+    pollfd entry{fd_, POLLIN, 0};
+    return ::poll(&entry, 1, 0) == 0;
+  }
+
+ private:
+  int fd_;
+  bool connected_ = false;
+};
+
+constexpr std::string_view kPing = "*1\r\n$4\r\nPING\r\n";
+
+std::string request(const std::vector<std::string>& words) {
+  std::string bytes = "*" + std::to_string(words.size()) + "\r\n";
+  for (const std::string& word : words) {
+    bytes += "$" + std::to_string(word.size()) + "\r\n" + word + "\r\n";
+  }
+  return bytes;
+}
+
+Server start(FrontLimits limits = {}) {
+  ServerOptions options;
+  options.listen = "127.0.0.1:0";
+  options.journal = "memory:";
+  ServerTuning tuning;
+  tuning.front = limits;
+  return *ServerAccess::start(options, tuning);
+}
+
+std::string acquire(const std::string& name, const std::string& id, bool waits = true) {
+  return request({"HF1", "acquire", "1", "hf1:{" + name + "}", "client", id, "0000000000000001",
+                  "30000000", "{}", waits ? "Pe 1 1 1 30000000 0 -" : "Te 1 1 0 0 0 -"});
+}
+
+const std::string kAttach = request({"HF1", "attach", "0"});
+const std::string kMine(32, '1');
+const std::string kOther(32, '2');
+
+TEST(FrontTest, AConnectionWithoutAWholeRequestIsClosedInTime) {
+  FrontLimits limits;
+  limits.first_time = 100ms;
+  const Server server = start(limits);
+  const Socket silent(server.address());
+  const Socket half(server.address());
+  ASSERT_TRUE(half.send("*1\r\n$4\r\nPI"));
+  const Socket good(server.address());
+  ASSERT_EQ(good.ask(kPing), "+PONG\r\n");
+  EXPECT_EQ(silent.receive(), "");
+  EXPECT_EQ(half.receive(), "");
+  EXPECT_EQ(good.ask(kPing), "+PONG\r\n");
+}
+
+TEST(FrontTest, TheFirstRequestIsSmall) {
+  const Server server = start();
+  const Socket large(server.address());
+  const std::string request_of_2k = request({"ECHO", std::string(2'000, 'x')});
+  EXPECT_TRUE(large.ask(request_of_2k).starts_with("-ERR Protocol error"));
+  const Socket greeted(server.address());
+  ASSERT_EQ(greeted.ask(kPing), "+PONG\r\n");
+  EXPECT_EQ(greeted.ask(request_of_2k).substr(0, 7), "$2000\r\n");
+}
+
+TEST(FrontTest, RepliesKeepTheOrderOfTheRequests) {
+  const Server server = start();
+  const Socket socket(server.address());
+  // The grant waits for its commit; what comes behind it is known at once.
+  ASSERT_TRUE(socket.send(kAttach + acquire("a", kMine) + std::string(kPing) +
+                          request({"ECHO", "last"})));
+  std::string all;
+  while (all.find("last\r\n") == std::string::npos) {
+    const std::string more = socket.receive();
+    ASSERT_FALSE(more.empty());
+    all += more;
+  }
+  const std::size_t held = all.find("held ");
+  const std::size_t pong = all.find("+PONG");
+  EXPECT_LT(all.find("+HF1 "), held);
+  EXPECT_LT(held, pong);
+  EXPECT_LT(pong, all.find("last"));
+}
+
+TEST(FrontTest, AHandoffIsPushedToItsClientAlone) {
+  const Server server = start();
+  const Socket holder(server.address());
+  const Socket waiter(server.address());
+  const Socket other(server.address());
+  const Socket ears(server.address());
+  ASSERT_TRUE(ears.ask(request({"SUBSCRIBE", "hf1:@client"})).starts_with("*3\r\n$9\r\nsubscribe"));
+  ASSERT_TRUE(other.ask(request({"SUBSCRIBE", "hf1:@somebody"})).starts_with("*3\r\n"));
+  holder.ask(kAttach);
+  waiter.ask(kAttach);
+  ASSERT_NE(holder.ask(acquire("a", kMine)).find("held "), std::string::npos);
+  const std::string second =
+      request({"HF1", "acquire", "1", "hf1:{a}", "client", kOther, "0000000000000002", "30000000",
+               "{}", "Pe 1 1 1 30000000 0 -"});
+  ASSERT_NE(waiter.ask(second).find("waiting "), std::string::npos);
+  ASSERT_NE(holder.ask(request({"HF1", "end", "1", "hf1:{a}", "client", kMine, "0000000000000001",
+                                "release"})).find("released"),
+            std::string::npos);
+  const std::string push = ears.receive();
+  EXPECT_NE(push.find("granted " + kOther), std::string::npos) << push;
+  EXPECT_TRUE(other.silent());
+}
+
+TEST(FrontTest, OnlyChannelsOfHoldfastAreJoined) {
+  FrontLimits limits;
+  limits.channels = 2;
+  const Server server = start(limits);
+  const Socket socket(server.address());
+  EXPECT_TRUE(socket.ask(request({"SUBSCRIBE", "news"})).starts_with("-NOPERM"));
+  for (const char* name : {"hf1:@a", "hf1:@b"}) {
+    EXPECT_TRUE(socket.ask(request({"SUBSCRIBE", name})).starts_with("*3\r\n"));
+  }
+  EXPECT_TRUE(socket.ask(request({"SUBSCRIBE", "hf1:@c"})).starts_with("-NOPERM"));
+  EXPECT_TRUE(socket.ask(kPing).starts_with("*2\r\n$4\r\npong"));
+}
+
+TEST(FrontTest, TooManyConnectionsAreTurnedAway) {
+  FrontLimits limits;
+  limits.connections = 3;
+  const Server server = start(limits);
+  std::vector<std::unique_ptr<Socket>> crowd;
+  for (int i = 0; i < 3; ++i) {
+    crowd.push_back(std::make_unique<Socket>(server.address()));
+    ASSERT_EQ(crowd.back()->ask(kPing), "+PONG\r\n");
+  }
+  EXPECT_EQ(Socket(server.address()).receive(), "-ERR max number of clients reached\r\n");
+  crowd.pop_back();
+  for (const auto until = std::chrono::steady_clock::now() + kPatience;;) {
+    const Socket next(server.address());
+    if (next.ask(kPing) == "+PONG\r\n") break;
+    ASSERT_LT(std::chrono::steady_clock::now(), until);
+  }
+}
+
+TEST(FrontTest, PushesThatNobodyReadsEndTheConnection) {
+  FrontLimits limits;
+  limits.unread_pushes = 256 * 1'024;
+  const Server server = start(limits);
+  const Socket deaf(server.address());
+  const std::string name(200, 'v');
+  ASSERT_TRUE(deaf.ask(request({"SUBSCRIBE", "hf1:{" + name + "}:v"})).starts_with("*3\r\n"));
+  const Socket writer(server.address());
+  writer.ask(kAttach);
+  ASSERT_NE(writer.ask(acquire(name, kMine)).find("held "), std::string::npos);
+  // Each change is a push of half a kilobyte; the kernel keeps some ten thousand of them at most.
+  bool closed = false;
+  constexpr int kAtOnce = 200;
+  for (int i = 0; i < 100'000 && !closed; i += kAtOnce) {
+    std::string many;
+    for (int j = 0; j < kAtOnce; ++j) {
+      many += request({"HF1", "set_value", "1", "hf1:{" + name + "}", kMine, std::to_string(i + j),
+                       "v", "0", "0"});
+    }
+    ASSERT_TRUE(writer.send(many));
+    for (std::size_t answered = 0; answered < kAtOnce * std::string("$4\r\ndone\r\n").size();) {
+      const std::string more = writer.receive();
+      ASSERT_FALSE(more.empty());
+      answered += more.size();
+    }
+    closed = writer.ask(request({"INFO"})).find("connected_clients:1\r") != std::string::npos;
+  }
+  EXPECT_TRUE(closed);
+}
+
+TEST(FrontTest, ThousandsOfConnectionsAreServed) {
+  const Server server = start();
+  std::vector<std::unique_ptr<Socket>> crowd;
+  for (int i = 0; i < 400; ++i) {
+    crowd.push_back(std::make_unique<Socket>(server.address()));
+    ASSERT_TRUE(crowd.back()->connected());
+  }
+  for (const auto& each : crowd) ASSERT_TRUE(each->send(kPing));
+  for (const auto& each : crowd) ASSERT_EQ(each->receive(), "+PONG\r\n");
+}
+
+TEST(FrontTest, AddressesThatAreNotOfLoopbackAreRefused) {
+  for (const char* address : {"0.0.0.0:0", "[::]:0", "8.8.8.8:0", "x:0", "127.0.0.1", "127.0.0.1:x",
+                              "127.0.0.1:70000", ":0", ""}) {
+    ServerOptions options;
+    options.listen = address;
+    options.journal = "memory:";
+    const auto server = Server::start(options);
+    ASSERT_FALSE(server) << address;
+    EXPECT_EQ(server.error().code(), Errc::kInvalidArgument) << address;
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::server

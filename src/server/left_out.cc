@@ -1,0 +1,25 @@
+// A build without SQLite or a JSON library has no lock service, and says so.
+#include "holdfast/server.h"
+
+namespace holdfast {
+
+struct Server::Impl {};
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Server::Server(Server&& other) noexcept = default;
+Server& Server::operator=(Server&& other) noexcept = default;
+Server::~Server() = default;
+
+Result<Server> Server::start(ServerOptions) {
+  return Error(Errc::kUnsupported,
+               "the lock service was left out when Holdfast was built: it needs SQLite, Asio and "
+               "nlohmann-json (libsqlite3-dev, libasio-dev, nlohmann-json3-dev)");
+}
+
+std::string Server::address() const { return {}; }
+std::string Server::url() const { return {}; }
+std::string Server::place() const { return {}; }
+std::string Server::journal_id() const { return {}; }
+void Server::stop() {}
+
+}  // namespace holdfast

@@ -1,0 +1,20 @@
+// A server as tests start it.
+#pragma once
+
+#include "holdfast/result.h"
+#include "holdfast/server.h"
+#include "src/server/front/front.h"
+#include "src/server/service.h"
+
+namespace holdfast::server {
+
+struct ServerTuning {
+  ServiceOptions service{};
+  FrontLimits front{};
+};
+
+struct ServerAccess {
+  static Result<Server> start(ServerOptions options, ServerTuning tuning);
+};
+
+}  // namespace holdfast::server

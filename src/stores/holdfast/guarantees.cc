@@ -1,0 +1,47 @@
+#include "src/stores/holdfast/guarantees.h"
+
+namespace holdfast::stores::holdfast {
+
+Guarantees guarantees(bool durable) {
+  Guarantees result;
+  result.store = "holdfast";
+  result.scope = "all clients of one server";
+  result.fenced = result.fair = result.shared = result.permits = true;
+  result.upgrade = result.list = result.values = result.multi = true;
+  result.watch_every_change = false;
+  result.survives_restart = durable;
+  result.survives_failover = false;
+  result.min_ttl = std::chrono::milliseconds(100);
+  result.max_ttl = std::chrono::hours(24);
+  result.faults = {
+      {"holder is killed or stalls", Guarantee::kYes, Guarantee::kYes,
+       "its lease ends on the server's boot time; what it sends later is refused by its token"},
+      {"client and server are parted", Guarantee::kYes, Guarantee::kYes,
+       "the holder's own deadline passes first; requests that arrive late are known by their "
+       "number"},
+      {"server is paused", Guarantee::kYes, Guarantee::kYes,
+       "leases go on ageing meanwhile; holders that could not renew are told of the loss first"},
+      {"wall clock of the server or a client jumps, or a host is suspended", Guarantee::kYes,
+       Guarantee::kYes, "leases and deadlines count on boot time"},
+      {"journal's disk is full", Guarantee::kYes, Guarantee::kYes,
+       "nothing is granted that is not written; holders are told of the loss by their deadlines"},
+  };
+  if (durable) {
+    result.faults.push_back(
+        {"server is killed and restarts with its folder", Guarantee::kYes, Guarantee::kYes,
+         "every answered grant is in the journal, and its lease begins anew; a lease shorter than "
+         "the restart is lost by its holder's own deadline"});
+    result.faults.push_back(
+        {"an older copy of the journal is put back", Guarantee::kDeclared, Guarantee::kDeclared,
+         "grants since the copy are forgotten; tokens begin at the wall clock, so they grow unless "
+         "that was set back meanwhile"});
+  } else {
+    result.faults.push_back(
+        {"server restarts (journal in memory)", Guarantee::kDeclared, Guarantee::kYes,
+         "all grants are forgotten: two may believe they hold. Tokens begin at the wall clock, so "
+         "they grow unless that was set back meanwhile"});
+  }
+  return result;
+}
+
+}  // namespace holdfast::stores::holdfast

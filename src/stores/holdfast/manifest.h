@@ -1,0 +1,28 @@
+// The name of the store on Holdfast's own lock service, and the facts about every one: see
+// holdfast/stores.h.
+#pragma once
+
+#include <string_view>
+
+#include "holdfast/stores.h"
+
+namespace holdfast::stores::holdfast {
+
+inline constexpr std::string_view kUrlStarts[] = {"holdfast://"};
+inline constexpr StoreExample kExamples[] = {
+    {"holdfast://127.0.0.1:7420", "Holdfast's lock service ('holdfast serve')"}};
+inline constexpr std::string_view kOpenOptions[] = {"connect_timeout"};
+inline constexpr std::string_view kLeavesOut[] = {"watch-every-change", "survives-failover"};
+
+inline constexpr StoreKind kManifest{
+    .name = "holdfast",
+    .title = "Holdfast's lock service",
+    .url_starts = kUrlStarts,
+    .pattern = "holdfast://HOST",
+    .examples = kExamples,
+    .login = StoreLogin::kNone,
+    .open_options = kOpenOptions,
+    .leaves_out = kLeavesOut,
+};
+
+}  // namespace holdfast::stores::holdfast

@@ -1,0 +1,43 @@
+// Where the lock service is, and which term of it the client has seen last (safety rule 44).
+//
+// Every connection says at its start which journal and term it serves, and serves no other until it
+// ends. The generation of a connection is that term, so all connections of an earlier term close
+// when the first of a later one is made, and what they still answer is dropped, "gone" included.
+//
+// Thread-safety: safe. Errors: kUnavailable: an earlier term, or another journal: the locks there
+// are not those that this client holds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "src/base/local_mutex.h"
+#include "src/stores/redis/transport/primary.h"
+#include "src/stores/redis/transport/resolver.h"
+
+namespace holdfast::stores::holdfast {
+
+class ServicePrimary final : public redis::Primary {
+ public:
+  explicit ServicePrimary(const redis::RedisAddress& address);
+
+  bool asks_term() const noexcept override { return true; }
+  Result<std::uint64_t> judge_term(std::string_view attached) override;
+  void enter(std::uint64_t generation) override;
+
+  redis::Location cached() const override;
+  void refresh(std::function<void(Result<redis::Location>)> done) override;
+  void prefer(const redis::Endpoint& endpoint) override { resolver_.prefer(endpoint); }
+
+ private:
+  std::string late() const override;
+
+  const std::string host_;
+  redis::Resolver resolver_;
+  base::LocalMutex mutex_;
+  std::string journal_ HOLDFAST_GUARDED_BY(mutex_);  // Empty until a server was met.
+};
+
+}  // namespace holdfast::stores::holdfast

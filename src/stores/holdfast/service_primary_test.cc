@@ -1,0 +1,48 @@
+#include "src/stores/holdfast/service_primary.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace holdfast::stores::holdfast {
+namespace {
+
+TEST(ServicePrimaryTest, ALaterTermEndsTheConnectionsOfAnEarlierOne) {
+  ServicePrimary primary{redis::RedisAddress()};
+  int switches = 0;
+  const auto watch = primary.watch([&] { ++switches; });
+  ASSERT_EQ(*primary.judge_term("HF1 j1 0 7-3fa2"), 7U);
+  EXPECT_EQ(primary.generation(), 0U) << "the connection has to note it first";
+  primary.enter(7);
+  EXPECT_EQ(primary.generation(), 7U);
+  EXPECT_EQ(primary.cached().generation, 7U);
+  primary.enter(7);
+  EXPECT_EQ(switches, 1);
+  primary.enter(*primary.judge_term("HF1 j1 0 9"));
+  EXPECT_EQ(primary.generation(), 9U);
+  EXPECT_EQ(switches, 2);
+}
+
+TEST(ServicePrimaryTest, AnEarlierTermAndAnotherJournalAreRefused) {
+  ServicePrimary primary{redis::RedisAddress()};
+  primary.enter(*primary.judge_term("HF1 j1 0 7"));
+  EXPECT_EQ(primary.judge_term("HF1 j1 0 6").error().code(), Errc::kUnavailable);
+  const auto other = primary.judge_term("HF1 j2 0 8");
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code(), Errc::kUnavailable);
+  EXPECT_NE(other.error().message().find("j2 instead of j1"), std::string::npos);
+  EXPECT_EQ(primary.generation(), 7U);
+}
+
+TEST(ServicePrimaryTest, AnAnswerOfAnotherProtocolIsRefused) {
+  ServicePrimary primary{redis::RedisAddress()};
+  for (const char* text : {"", "OK", "HF2 j 0 1", "HF1 j 0", "HF1 j 0 x", "HF1 j 0 0", "HF1 j 1 1",
+                           "HF1 j 0 -1", "HF1 j 0 1 more"}) {
+    const auto judged = primary.judge_term(text);
+    ASSERT_FALSE(judged) << text;
+    EXPECT_EQ(judged.error().code(), Errc::kVersionMismatch) << text;
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::stores::holdfast

@@ -1,0 +1,29 @@
+// The account that a running lock service gives of itself, and the doctor's findings from it.
+//
+// Thread-safety: pure functions. Errors: kVersionMismatch: the answer lacks what it must have.
+#pragma once
+
+#include <string>
+
+#include "holdfast/result.h"
+#include "src/port/examination.h"
+#include "src/stores/redis/protocol/reply.h"
+
+namespace holdfast::stores::holdfast {
+
+struct ServiceStatus {
+  std::string version;
+  std::string journal;     // "sqlite", "memory".
+  std::string journal_id;
+  std::string place;       // The folder, for people.
+  std::string term;
+
+  bool durable() const { return journal != "memory"; }
+};
+
+// Reads the answer to "HF1 status 0": names and values in turn.
+Result<ServiceStatus> status_of(const redis::Reply& reply);
+
+port::Findings findings_of(const ServiceStatus& status);
+
+}  // namespace holdfast::stores::holdfast

@@ -1,0 +1,35 @@
+#include "src/stores/holdfast/url.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace holdfast::stores::holdfast {
+namespace {
+
+Result<redis::RedisAddress> parsed(const std::string& text) {
+  auto url = port::StoreUrl::parse(text);
+  if (!url) return url.error();
+  return parse_url(*url);
+}
+
+TEST(HoldfastUrlTest, HostAndPortHaveDefaults) {
+  EXPECT_EQ(parsed("holdfast://")->display(), "holdfast://127.0.0.1:7420");
+  EXPECT_EQ(parsed("holdfast://locks.example")->display(), "holdfast://locks.example:7420");
+  EXPECT_EQ(parsed("holdfast://[::1]:9")->display(), "holdfast://[::1]:9");
+  EXPECT_EQ(parsed("holdfast://h:1/?connect_timeout=5s")->connect_timeout,
+            std::chrono::seconds(5));
+}
+
+TEST(HoldfastUrlTest, WhatThisVersionHasNotIsRefused) {
+  for (const std::string url : {"holdfast://u:p@h", "holdfast://h/3", "holdfast:h",
+                                "holdfast://h:99999", "holdfast://a,b", "holdfast://h:"}) {
+    const auto address = parsed(url);
+    ASSERT_FALSE(address) << url;
+    EXPECT_EQ(address.error().code(), Errc::kInvalidArgument) << url;
+    EXPECT_EQ(address.error().message().find("u:p"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::stores::holdfast

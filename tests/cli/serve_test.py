@@ -1,0 +1,305 @@
+"""`holdfast serve` as real processes: killed, restarted, stopped, doubled, and talked to by strangers."""
+
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import unittest
+
+import harness
+from harness import PATIENCE, PROGRAM, CliCase, boottime
+from redis_server import die_with_parent, free_port
+
+
+class ServeCase(CliCase):
+    def setUp(self):
+        super().setUp()
+        self.port = free_port()
+        self.url = f"holdfast://127.0.0.1:{self.port}"
+        self.env["HOLDFAST_STORE"] = self.url
+        self.data = self.path("journal")
+        self.server = None
+
+    def serve(self, *arguments):
+        """The server, and what it says when it serves."""
+        server = subprocess.Popen(
+            [PROGRAM, "serve", "--json", *arguments], env=self.env, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
+        self.addCleanup(self.end, server)
+        if not select.select([server.stdout], [], [], PATIENCE)[0]:
+            self.fail(f"the server said nothing in {PATIENCE} s")
+        line = server.stdout.readline()
+        if not line:
+            self.fail(f"the server ended with {server.wait()}: {server.stderr.read()}")
+        return server, json.loads(line)
+
+    def start(self):
+        self.server, said = self.serve("--listen", f"127.0.0.1:{self.port}", "--data", self.data)
+        return said
+
+    def end(self, server):
+        if server.poll() is None:
+            server.kill()
+        server.wait()
+        server.stdout.close()
+        server.stderr.close()
+
+    def kill(self):
+        self.server.kill()
+        self.server.wait()
+
+    def ok(self, *arguments, **options):
+        done = self.holdfast(*arguments, timeout=PATIENCE, **options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def refused(self, *arguments):
+        """One line that says why `serve` does not begin."""
+        done = self.holdfast("serve", *arguments, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 125, done.stdout)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        return done.stderr
+
+
+class RestartTest(ServeCase):
+    def test_it_says_where_its_journal_is_and_how_to_connect(self):
+        said = self.start()
+        self.assertEqual((said["event"], said["url"], said["address"], said["pid"]),
+                         ("serving", self.url, f"127.0.0.1:{self.port}", self.server.pid))
+        self.assertIn(self.data, said["journal"])
+        self.assertTrue(os.path.isdir(self.data))
+        self.ok("run", "job", "--", "true")
+        self.ok("doctor", "--quiet", "--require", "fenced,fair,survives-restart")
+
+    def test_a_person_is_told_in_sentences(self):
+        server = subprocess.Popen(
+            [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--journal", "memory:"], env=self.env,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
+        self.addCleanup(self.end, server)
+        first = server.stdout.readline()
+        self.assertRegex(first, r"^serving holdfast://127\.0\.0\.1:\d+$")
+        url = first.split()[1]
+        self.assertIn("journal:", server.stdout.readline())
+        self.assertIn(f"holdfast run --store {url} NAME -- COMMAND", server.stdout.readline())
+        self.ok("run", "--store", url, "job", "--", "true")
+        self.assertIn("in memory", self.ok("doctor", "--store", url).stdout)
+
+    def test_a_killed_server_keeps_every_answered_grant_and_token(self):
+        first = self.start()
+        leases = {name: self.ok("acquire", "--ttl", "60s", name).stdout.strip()
+                  for name in ("a", "b", "c")}
+        before = {name: self.inspect(name) for name in leases}
+        self.kill()
+        again = self.start()
+        self.assertEqual(again["journal_id"], first["journal_id"])
+        for name, lease in leases.items():
+            self.assertEqual(self.inspect(name)["token"], before[name]["token"])
+            self.assertEqual(self.inspect(name)["owner"], before[name]["owner"])
+            self.assertEqual(self.holdfast("run", "--no-wait", name, "--", "true").returncode, 124)
+            self.ok("renew", lease)
+            self.ok("release", lease)
+            token = self.ok("run", "--no-wait", name, "--", "sh", "-c", "echo $HOLDFAST_TOKEN")
+            self.assertGreater(token.stdout.strip(), before[name]["token"])
+
+    def test_holders_and_waiters_go_on_over_a_restart(self):
+        self.start()
+        first = self.holder("job", ttl="20s")
+        waiter = self.run_locked("--ttl", "20s", "job", "--", "echo", "had it")
+        waiter.event("waiting")
+        self.kill()
+        self.start()
+        self.assertIsNone(first.process.poll())
+        first.signal(signal.SIGTERM)
+        self.assertEqual(waiter.line(), "had it")
+        self.assertEqual((first.status(), waiter.status()), (143, 0))
+
+    def test_many_kills_forget_nothing(self):
+        last = ""
+        for _ in range(5):
+            self.start()
+            token = self.ok("run", "job", "--", "sh", "-c", "echo $HOLDFAST_TOKEN").stdout.strip()
+            self.assertGreater(token, last)
+            last = token
+            lease = self.ok("acquire", "--ttl", "60s", "kept").stdout.strip()
+            self.kill()
+            self.start()
+            self.ok("release", lease)
+            self.kill()
+
+    def test_a_signal_stops_it_with_0_and_leases_stay(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self.start()
+            lease = self.ok("acquire", "--ttl", "60s", "job").stdout.strip()
+            self.server.send_signal(number)
+            self.assertEqual(self.server.wait(PATIENCE), 0)
+            self.assertEqual(json.loads(self.server.stdout.readline())["event"], "stopped")
+            self.assertEqual(self.server.stderr.read(), "")
+            self.start()
+            self.ok("release", lease)
+            self.server.terminate()
+            self.server.wait(PATIENCE)
+
+    def test_what_was_not_released_ends_with_its_lease(self):
+        self.start()
+        self.ok("acquire", "--ttl", "1s", "job")
+        self.kill()
+        self.start()
+        begun = boottime()
+        self.ok("run", "--wait", "60s", "job", "--", "true")
+        self.assertLess(boottime() - begun, PATIENCE)
+
+    def test_another_journal_on_the_same_port_is_told_apart(self):
+        self.start()
+        holder = self.holder("job", ttl="3s")
+        self.kill()
+        self.data = self.path("other")
+        self.start()
+        self.assertEqual(holder.status(), 123, "its lock is not there, so it is lost")
+
+
+class RefusalTest(ServeCase):
+    def test_a_second_server_on_the_folder_is_refused(self):
+        self.start()
+        line = self.refused("--listen", "127.0.0.1:0", "--data", self.data)
+        self.assertIn(self.data, line)
+        self.assertRegex(line, f"process {self.server.pid}.* uses the folder")
+        self.ok("run", "job", "--", "true")  # The first one serves on.
+
+    def test_a_port_that_is_taken(self):
+        self.start()
+        line = self.refused("--listen", f"127.0.0.1:{self.port}", "--data", self.path("second"))
+        self.assertIn(str(self.port), line)
+        self.assertIn("--listen", line)
+
+    def test_addresses_of_others_are_refused_because_there_are_no_users(self):
+        for address in ("0.0.0.0:7420", "[::]:7420", "192.0.2.1:7420"):
+            line = self.refused("--listen", address, "--journal", "memory:")
+            self.assertIn(address, line)
+            self.assertIn("loopback", line)
+
+    def test_what_is_written_wrong(self):
+        for arguments, word in (
+                (("--listen", "7420"), "no port"),
+                (("--listen", "127.0.0.1:http"), "port"),
+                (("--listen", "127.0.0.1:99999"), "port"),
+                (("--listen", "nowhere:7420"), "IP address"),
+                (("--data", "x", "--journal", "memory:"), "contradict"),
+                (("--data", ""), "folder"),
+                (("--journal", "paper:"), "paper"),
+                (("--journal", ""), "journal"),
+                (("--data", "/dev/null/x"), "/dev/null"),
+                (("--port", "7420"), "--port"),
+                (("here",), "here")):
+            with self.subTest(arguments=arguments):
+                self.assertIn(word, self.refused(*arguments))
+
+
+class StrangerTest(ServeCase):
+    """Programs that are no clients of Holdfast's."""
+
+    def setUp(self):
+        super().setUp()
+        self.start()
+
+    def connect(self):
+        connection = socket.create_connection(("127.0.0.1", self.port), PATIENCE)
+        self.addCleanup(connection.close)
+        return connection
+
+    def ask(self, connection, *words):
+        text = f"*{len(words)}\r\n" + "".join(f"${len(word)}\r\n{word}\r\n" for word in words)
+        connection.sendall(text.encode())
+        return connection.recv(65536).decode()
+
+    def all_of(self, connection):
+        """Until the server closes."""
+        text = b""
+        while chunk := connection.recv(65536):
+            text += chunk
+        return text.decode()
+
+    def test_a_driver_of_redis_is_greeted(self):
+        connection = self.connect()
+        self.assertEqual(self.ask(connection, "PING"), "+PONG\r\n")
+        self.assertTrue(self.ask(connection, "HELLO", "3").startswith("%7\r\n$6\r\nserver\r\n$8\r\nholdfast\r\n"))
+        self.assertTrue(self.ask(connection, "HELLO", "2").startswith("*14\r\n"))
+        self.assertTrue(self.ask(connection, "HELLO", "4").startswith("-NOPROTO"))
+        self.assertEqual(self.ask(connection, "client", "setname", "me"), "+OK\r\n")
+        self.assertEqual(self.ask(connection, "CLIENT", "GETNAME"), "$2\r\nme\r\n")
+        self.assertEqual(self.ask(connection, "COMMAND"), "*0\r\n")
+        self.assertIn("server:holdfast\r\n", self.ask(connection, "INFO"))
+        self.assertEqual(self.ask(connection, "SELECT", "0"), "+OK\r\n")
+        connection.sendall(b"*1\r\n$4\r\nQUIT\r\n")
+        self.assertEqual(self.all_of(connection), "+OK\r\n")
+
+    def test_every_other_command_is_refused_by_its_name(self):
+        connection = self.connect()
+        for words in (("SET", "k", "v", "NX", "PX", "1000"), ("GET", "k"), ("EVAL", "return 1", "0"),
+                      ("EVALSHA", "0" * 40, "0"), ("MULTI",), ("DEL", "k"), ("FLUSHALL",), ("CONFIG", "GET", "*"),
+                      ("CLIENT", "TRACKING", "ON"), ("CLUSTER", "SLOTS"), ("WAIT", "1", "0")):
+            reply = self.ask(connection, *words)
+            self.assertTrue(reply.startswith(f"-ERR unknown command '{words[0]}"), reply)
+            self.assertEqual(reply.count("\r\n"), 1)
+        self.assertTrue(self.ask(connection, "SELECT", "1").startswith("-ERR"))
+        self.assertTrue(self.ask(connection, "AUTH", "x").startswith("-ERR AUTH"))
+        self.assertIn("attach first", self.ask(connection, "HF1", "inspect", "1", "hf1:{a}"))
+        self.assertTrue(self.ask(connection, "HF1", "attach", "0").startswith("+HF1 "))
+        self.assertTrue(self.ask(connection, "HF1", "dance", "0").startswith("-ERR"))
+
+    def test_what_is_not_the_protocol_ends_the_connection(self):
+        for text in (b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02",
+                     b"*1\r\n$-5\r\n", b"*100000000\r\n", b"*1\r\n$999999999\r\n", b"\0" * 2000):
+            connection = self.connect()
+            connection.sendall(text)
+            try:
+                reply = self.all_of(connection)
+            except ConnectionResetError:  # There was more than it had read.
+                continue
+            self.assertTrue(reply.startswith("-ERR Protocol error"), reply)
+            self.assertEqual(reply.count("\n"), 1)
+        self.ok("run", "job", "--", "true")
+
+    def test_a_redis_url_says_what_is_wrong(self):
+        done = self.holdfast("ls", "--store", f"redis://127.0.0.1:{self.port}")
+        self.assertEqual(done.returncode, 125)
+        self.assertNotIn("Traceback", done.stderr)
+
+    def test_a_crowd_of_idle_connections_costs_others_nothing(self):
+        crowd = [self.connect() for _ in range(500)]
+        for connection in crowd[:250]:
+            connection.sendall(b"*2\r\n$3\r\nHF1\r\n$60")  # And no more.
+        for connection in crowd[250:]:
+            self.assertEqual(self.ask(connection, "PING"), "+PONG\r\n")
+        self.ok("run", "job", "--", "true")
+        # The half requests are not waited for.
+        for connection in crowd[:250]:
+            self.assertEqual(self.all_of(connection), "")
+        self.assertEqual(self.ask(crowd[-1], "PING"), "+PONG\r\n")
+
+    def test_replies_that_nobody_reads_are_not_gathered_without_end(self):
+        connection = self.connect()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.assertEqual(self.ask(connection, "PING"), "+PONG\r\n")
+        connection.setblocking(False)
+        request = b"*2\r\n$4\r\nECHO\r\n$60000\r\n" + b"x" * 60000 + b"\r\n"
+        sent = 0
+        while sent < 200 * len(request):
+            if not select.select([], [connection], [], 2)[1]:
+                break  # The server reads no more.
+            try:
+                sent += connection.send((request * 4)[sent % len(request):][:65536])
+            except BlockingIOError:
+                continue
+        self.assertLess(sent, 200 * len(request), "it was not stopped")
+        with open(f"/proc/{self.server.pid}/status", encoding="ascii") as file:
+            kib = int(re.search(r"VmRSS:\s+(\d+)", file.read()).group(1))
+        self.assertLess(kib, 150 * 1024)
+        self.ok("run", "job", "--", "true")
+
+
+if __name__ == "__main__":
+    harness.main()
