@@ -7,8 +7,12 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tests/support/url_text.h"
+
 namespace holdfast::support {
 namespace {
+
+constexpr char kHarness[] = "holdfast-harness";  // At servers with users it has all permissions.
 
 void await(const char* what, const std::function<bool()>& holds,
            const std::function<std::string()>& log = {}) {
@@ -30,12 +34,24 @@ std::string field(const Reply& list, const std::string& name) {
 
 }  // namespace
 
-RedisSentinel::RedisSentinel(const std::string& monitor, const std::vector<std::string>& config) {
+RedisSentinel::RedisSentinel(const std::string& monitor, const SentinelsOptions& options)
+    : has_users_(!options.users.empty()) {
   std::ofstream file(folder_.file("sentinel.conf"));
   file << "port " << port() << "\nbind 127.0.0.1\nprotected-mode no\ndir " << folder_.file("")
        << '\n'
        << monitor;
-  for (const std::string& line : config) file << line << '\n';
+  if (options.tls) {
+    const TlsFiles& files = tls_files();
+    file << "tls-port " << tls_port() << "\ntls-replication yes\ntls-auth-clients no\n"
+         << "tls-cert-file " << files.server.certificate << "\ntls-key-file " << files.server.key
+         << "\ntls-ca-cert-file " << files.ca << '\n';
+  }
+  for (const std::string& user : options.users) file << "user " << user << '\n';
+  if (has_users_) {
+    // Sentinels log in at each other, too.
+    file << "user " << kHarness << " on nopass ~* &* +@all\nsentinel sentinel-user " << kHarness
+         << "\nsentinel sentinel-pass any\n";
+  }
   if (!file.flush()) throw std::runtime_error("cannot write sentinel.conf");
   file.close();
   start();
@@ -63,6 +79,7 @@ void RedisSentinel::start() {
 
 Reply RedisSentinel::command(const std::vector<std::string>& words) const {
   RedisConnection connection(port());
+  if (has_users_) connection.command({"AUTH", kHarness, "any"});
   return connection.command(words);
 }
 
@@ -71,34 +88,46 @@ std::string RedisSentinel::log() const {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-RedisSentinels::RedisSentinels(const SentinelsOptions& options) {
-  servers_.push_back(std::make_unique<RedisServer>(options.server));
+RedisSentinels::RedisSentinels(const SentinelsOptions& options) : tls_(options.tls) {
+  RedisOptions server = options.server;
+  const bool has_users = !server.users.empty();
+  if (tls_) {
+    server.tls = RedisTls::kServerOnly;
+    server.replicates_by_tls = true;
+  }
+  if (has_users) {
+    server.config.push_back(std::string("masteruser ") + kHarness);
+    server.config.emplace_back("masterauth any");
+  }
+  servers_.push_back(std::make_unique<RedisServer>(server));
   for (std::size_t i = 0; i < options.replicas; ++i) {
-    RedisOptions replica = options.server;
+    RedisOptions replica = server;
+    if (i < options.replica_shift_files.size()) {
+      replica.clock_shift_file = options.replica_shift_files[i];
+    }
     replica.replica_of = servers_.front().get();
     servers_.push_back(std::make_unique<RedisServer>(replica));
   }
   await_replicas(*servers_.front(), options.replicas);
   const std::string set = std::string("sentinel ");
   std::string monitor = set + "monitor " + kName + " 127.0.0.1 " +
-                        std::to_string(servers_.front()->port()) + " " +
+                        std::to_string(port_of(*servers_.front())) + " " +
                         std::to_string(options.quorum) + "\n" + set + "down-after-milliseconds " +
                         kName + " " + std::to_string(kDownAfter.count()) + "\n" + set +
                         "failover-timeout " + kName + " 3000\n" + set + "parallel-syncs " + kName +
                         " 2\n";
-  for (const std::string& line : options.monitor) {
-    const auto space = line.find(' ');
-    monitor += set + line.substr(0, space) + " " + kName + line.substr(space) + "\n";
+  if (has_users) {
+    monitor += set + "auth-user " + kName + " " + kHarness + "\n";
+    monitor += set + "auth-pass " + kName + " any\n";
   }
   for (std::size_t i = 0; i < options.sentinels; ++i) {
-    sentinels_.push_back(std::make_unique<RedisSentinel>(monitor, options.config));
+    sentinels_.push_back(std::make_unique<RedisSentinel>(monitor, options));
   }
   for (const auto& each : sentinels_) {
     await("the Sentinels know each other", [&] {
       const Reply known = each->command({"SENTINEL", "MASTER", kName});
-      return known.is_error() ||  // It asks for a password: the test has its own way to wait.
-             (field(known, "num-other-sentinels") == std::to_string(options.sentinels - 1) &&
-              field(known, "num-slaves") == std::to_string(options.replicas));
+      return field(known, "num-other-sentinels") == std::to_string(options.sentinels - 1) &&
+             field(known, "num-slaves") == std::to_string(options.replicas);
     });
   }
 }
@@ -118,7 +147,7 @@ std::size_t RedisSentinels::primary_index() {
     }
   }
   for (std::size_t i = 0; i < servers_.size(); ++i) {
-    if (std::to_string(servers_[i]->port()) == port) return i;
+    if (std::to_string(port_of(*servers_[i])) == port) return i;
   }
   throw std::runtime_error("no Sentinel names one of the servers");
 }
@@ -160,16 +189,20 @@ void RedisSentinels::drop_replication(RedisServer& server) {
   run({"sh", "-ec", rules});
 }
 
-std::string RedisSentinels::hosts() const {
+std::string RedisSentinels::hosts(bool tls) const {
   std::string all;
   for (const auto& each : sentinels_) {
-    all += (all.empty() ? "" : ",") + ("127.0.0.1:" + std::to_string(each->port()));
+    const std::uint16_t port = tls ? each->tls_port() : each->port();
+    all += (all.empty() ? "" : ",") + ("127.0.0.1:" + std::to_string(port));
   }
   return all;
 }
 
 std::string RedisSentinels::url(const std::string& query) const {
-  return "redis+sentinel://" + hosts() + "?primary=" + kName + (query.empty() ? "" : "&" + query);
+  std::map<std::string, std::string> options{{"primary", kName}};
+  if (tls_) options["tls_ca"] = tls_files().ca;
+  return (tls_ ? "rediss+sentinel://" : "redis+sentinel://") + hosts() + query_text(options) +
+         (query.empty() ? "" : "&" + query);
 }
 
 }  // namespace holdfast::support

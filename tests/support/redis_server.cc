@@ -87,6 +87,7 @@ void add_tls_lines(const RedisOptions& options, std::uint16_t port,
   lines.push_back("tls-key-file " + own.key);
   lines.push_back("tls-ca-cert-file " + files.ca);
   lines.push_back(std::string("tls-auth-clients ") + clients);
+  if (options.replicates_by_tls) lines.push_back("tls-replication yes");
 }
 
 }  // namespace
@@ -128,7 +129,10 @@ std::vector<std::string> RedisServer::config_lines() const {
   if (has_admin()) lines.push_back(std::string("user ") + kAdmin + " on nopass ~* &* +@all");
   if (options_.tls != RedisTls::kOff) add_tls_lines(options_, tls_port(), lines);
   if (options_.replica_of != nullptr) {
-    lines.push_back("replicaof 127.0.0.1 " + std::to_string(options_.replica_of->port()));
+    const RedisServer& primary = *options_.replica_of;
+    lines.push_back("replicaof 127.0.0.1 " + std::to_string(options_.replicates_by_tls
+                                                                ? primary.tls_port()
+                                                                : primary.port()));
     const std::string& password = options_.replica_of->options().requirepass;
     if (!password.empty()) lines.push_back("masterauth " + password);
   }

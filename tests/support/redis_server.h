@@ -57,6 +57,7 @@ struct RedisOptions {
   // ACL users, each like "alice on >secret ~* &* +@all". "default off" shuts the default user out.
   std::vector<std::string> users{};
   RedisTls tls = RedisTls::kOff;            // On a port of its own; the plain one stays.
+  bool replicates_by_tls = false;           // Also announces the TLS port, to Sentinels, too.
   KeyPair certificate{};                    // The server's; none: tls_files().server.
   const RedisServer* replica_of = nullptr;  // Which must not go before.
   std::vector<std::string> config{};        // More lines of redis.conf; the last word is theirs.

@@ -1,5 +1,6 @@
 #include "src/stores/redis/doctor.h"
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <memory>
@@ -39,12 +40,21 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
               port::Done<std::vector<Finding>> done)
       : port::Examination(std::move(done)),
         access_(std::move(access)),
-        tls_(address.tls || !address.socket_path.empty()),
+        address_(address),
         db_(std::to_string(address.db)),
-        wanted_replicas_(address.replicas),
         deadline_(deadline) {}
 
   void start() {
+    if (!access_.ask_sentinel) return ask_info();
+    ask_sentinels(access_.ask_sentinel, address_, deadline_,
+                  [self = shared_from_this()](SentinelReports reports) {
+                    self->sentinels_ = std::move(reports);
+                    self->ask_info();
+                  });
+  }
+
+ private:
+  void ask_info() {
     access_.read({"INFO"}, deadline_, [self = shared_from_this()](const Result<Reply>& reply) {
       if (!reply && !is_refusal(reply.error())) return self->give_up(reply.error());
       if (!reply) self->no_info_ = why_not(reply.error(), "INFO");
@@ -53,7 +63,6 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
     });
   }
 
- private:
   void ask_config() {
     access_.read({"CONFIG", "GET", "*"}, deadline_,
                  [self = shared_from_this()](const Result<Reply>& reply) {
@@ -116,6 +125,7 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
   std::string_view fact(std::string_view name) const { return redis::fact(facts_, name); }
 
   void conclude() {
+    judge_sentinels(sentinels_, findings_);
     judge_server();
     judge_memory();
     judge_persistence();
@@ -129,15 +139,16 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
   void judge_memory();
   void judge_persistence();
   void judge_replicas();
-  void judge_confirmations();
+  void judge_lag(long replicas);
+  void judge_confirmations(long replicas);
   void judge_clock();
   void judge_access();
 
   const DoctorAccess access_;
-  const bool tls_;
+  const RedisAddress address_;
   const std::string db_;
-  const long wanted_replicas_;  // replicas= of the URL.
   const base::BootInstant deadline_;
+  SentinelReports sentinels_;
   Facts facts_;
   // Why INFO was not answered; empty if it was.
   std::string no_info_;
@@ -190,10 +201,16 @@ void Examination::judge_memory() {
 
 void Examination::judge_persistence() {
   if (!no_info_.empty()) return;
+  // Its replicas copy what it has after the restart.
+  const std::string empties =
+      sentinels_.empty() ? ""
+                         : ". A primary that restarts before the Sentinels notice makes its "
+                           "replicas forget them, too";
   if (fact("aof_enabled") != "1") {
     add(Severity::kWarning, "persistence",
         "no append-only file: after a crash of the server its locks are forgotten, and two may "
-        "believe they hold one",
+        "believe they hold one" +
+            empties,
         "set appendonly yes and appendfsync always, or rely on fencing tokens");
     return;
   }
@@ -203,45 +220,72 @@ void Examination::judge_persistence() {
   } else {
     add(Severity::kWarning, "persistence",
         "append-only file with appendfsync " + std::string(fsync.empty() ? "unknown" : fsync) +
-            ": a crash of the host forgets what was answered last",
+            ": a crash of the host forgets what was answered last" + empties,
         "set appendfsync always, or rely on fencing tokens");
   }
 }
 
 void Examination::judge_replicas() {
   if (!no_info_.empty()) return;
+  const long replicas = number_in(fact("connected_slaves"));
   if (fact("role") == "slave") {
     add(Severity::kProblem, "role", "the server is a replica, which refuses to lock",
         "connect to the primary");
-  } else if (number_in(fact("connected_slaves")) > 0) {
+    return;
+  }
+  if (replicas > 0) {
     add(Severity::kWarning, "replicas",
-        std::string(fact("connected_slaves")) +
+        std::to_string(replicas) +
             " replicas: replication is asynchronous, so that a promoted one may not know of a lock",
         "rely on fencing tokens, or wait out the longest lease before a replica is promoted");
-    judge_confirmations();
+    judge_lag(replicas);
   } else {
     add(Severity::kOk, "replicas", "none: no fail-over can lose a lock");
-    judge_confirmations();
+  }
+  judge_confirmations(replicas);
+}
+
+// How long a primary that is cut off from its replicas goes on granting.
+void Examination::judge_lag(long replicas) {
+  constexpr long kLongLag = 10;
+  constexpr char kAdvice[] = "set min-replicas-to-write 1 and min-replicas-max-lag 2";
+  const std::string_view least = fact("config min-replicas-to-write");
+  if (least.empty()) return;  // CONFIG was refused, which has a line of its own.
+  const long lag = number_in(fact("config min-replicas-max-lag"));
+  if (number_in(least) == 0 || lag == 0) {
+    add(Severity::kWarning, "min-replicas",
+        std::string(lag == 0 ? "min-replicas-max-lag" : "min-replicas-to-write") +
+            " is 0: a primary that is cut off goes on granting locks",
+        kAdvice);
+  } else if (number_in(least) >= replicas && replicas > 1) {
+    add(Severity::kWarning, "min-replicas",
+        "min-replicas-to-write is " + std::string(least) + " of " + std::to_string(replicas) +
+            " replicas: without one of them nobody gets a lock",
+        kAdvice);
+  } else if (lag > kLongLag) {
+    add(Severity::kWarning, "min-replicas",
+        "min-replicas-max-lag is " + std::to_string(lag) +
+            ": a primary that is cut off goes on granting locks for so many seconds",
+        kAdvice);
+  } else {
+    add(Severity::kOk, "min-replicas",
+        "a primary that is cut off stops granting after " + std::to_string(lag) + " s");
   }
 }
 
-void Examination::judge_confirmations() {
-  const long replicas = number_in(fact("connected_slaves"));
-  if (replicas > 0 && fact("config min-replicas-to-write") == "0") {
-    add(Severity::kWarning, "min-replicas",
-        "min-replicas-to-write is 0: a primary that is cut off goes on granting locks",
-        "set min-replicas-to-write 1 and min-replicas-max-lag 2");
-  }
-  if (wanted_replicas_ == 0) return;
-  const std::string wanted = "replicas=" + std::to_string(wanted_replicas_);
-  if (wanted_replicas_ > replicas) {
+void Examination::judge_confirmations(long replicas) {
+  if (address_.replicas == 0) return;
+  const std::string wanted = "replicas=" + std::to_string(address_.replicas);
+  // Sentinels remember those that are away; they may come back and be promoted.
+  const long known = std::max(replicas, known_replicas(sentinels_));
+  if (address_.replicas > replicas) {
     add(Severity::kProblem, "confirmations",
         wanted + " of the URL, but " + std::to_string(replicas) +
             " are connected: no lock can be granted",
         "bring the replicas back, or lower replicas=");
-  } else if (wanted_replicas_ < replicas) {
+  } else if (address_.replicas < known) {
     add(Severity::kWarning, "confirmations",
-        wanted + " of the URL is below the number of replicas (" + std::to_string(replicas) +
+        wanted + " of the URL is below the number of replicas (" + std::to_string(known) +
             "): one that has not confirmed a grant may be promoted",
         "set replicas= to the number of replicas that may be promoted");
   } else {
@@ -268,8 +312,12 @@ void Examination::judge_access() {
     add(Severity::kWarning, "configuration",
         no_config_ + ": the server's configuration is judged by INFO alone", kSeeMore);
   }
-  if (!tls_) {
-    add_not_encrypted("not encrypted", "rediss://");
+  const bool plain_sentinels = !address_.sentinels.empty() && !address_.sentinels.front().tls;
+  if (!address_.tls && address_.socket_path.empty()) {
+    add_not_encrypted("not encrypted",
+                      address_.sentinels.empty() ? "rediss://" : "rediss+sentinel://");
+  } else if (plain_sentinels) {
+    add_not_encrypted("the Sentinels are asked without encryption", "sentinel_tls=yes");
   }
 }
 

@@ -8,6 +8,7 @@
 #include "holdfast/guarantees.h"
 #include "src/port/store.h"
 #include "src/stores/redis/protocol/reply.h"
+#include "src/stores/redis/sentinel/sentinel_doctor.h"
 #include "src/stores/redis/url.h"
 
 namespace holdfast::stores::redis {
@@ -19,6 +20,7 @@ struct DoctorAccess {
   // Acquires and releases a lock of its own, with everything that locks need.
   std::function<void(base::BootInstant deadline, port::Done<void> done)> try_lock;
   std::function<void(base::BootInstant deadline, port::Done<void> done)> subscribe;
+  AskSentinel ask_sentinel{};  // Set if the URL names Sentinels.
 };
 
 // Runs on the loop. A question that the user is not permitted to ask is a finding, not an error.

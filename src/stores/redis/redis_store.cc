@@ -252,7 +252,8 @@ class RedisStore final : public port::Store {
     redis::examine({reader_of(*server_), trial,
                     [this](base::BootInstant until, Done<void> then) {
                       server_->subscriber().ensure(until, std::move(then));
-                    }},
+                    },
+                    sentinels_ == nullptr ? redis::AskSentinel() : sentinels_->asker()},
                    remote_->address, deadline, std::move(done));
   }
 

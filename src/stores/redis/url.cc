@@ -44,6 +44,7 @@ Result<void> take_sentinels(port::StoreUrl& url, RedisAddress& address) {
   }
   port::StoreUrl own = take_prefixed(url);
   RedisAddress sentinel;
+  sentinel.is_sentinel = true;
   sentinel.tls =
       options->has("sentinel_tls") ? options->text("sentinel_tls") == "yes" : address.tls;
   auto login = port::take_login(own, "redis (Sentinels)", "HOLDFAST_REDIS_SENTINEL_PASSWORD");
@@ -129,6 +130,9 @@ Result<void> take_credentials(port::StoreUrl& url, RedisAddress& address) {
 
 std::string RedisAddress::display() const {
   if (lock_service) return "holdfast://" + port::Endpoint{host, port}.text();
+  if (is_sentinel) {
+    return "the Sentinel " + port::Endpoint{host, port}.text() + (tls ? " (TLS)" : "");
+  }
   const std::string tail = db == 0 ? "" : (socket_path.empty() ? "/" : "?db=") + std::to_string(db);
   if (!socket_path.empty()) return "redis+unix://" + socket_path + tail;
   if (!nodes.empty()) {

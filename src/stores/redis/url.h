@@ -60,6 +60,7 @@ struct RedisAddress {
   std::chrono::milliseconds connect_timeout{3000};
   std::uint32_t replicas = 0;  // These have to confirm grants.
   std::chrono::milliseconds replicas_timeout{1000};
+  bool is_sentinel = false;  // This is the address of a Sentinel.
   // With Sentinels, the host and port above are unused.
   std::vector<RedisAddress> sentinels;
   std::string primary;
@@ -67,7 +68,7 @@ struct RedisAddress {
   std::vector<port::Endpoint> nodes;
   bool lock_service = false;  // Holdfast's own server, which speaks this protocol.
 
-  // "redis://host:6379/0": for messages.
+  // "redis://host:6379/0", "the Sentinel host:26379": for messages.
   std::string display() const;
 };
 

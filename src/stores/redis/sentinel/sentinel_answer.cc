@@ -12,15 +12,14 @@ Error strange(std::string_view where, const std::string& what) {
   return {Errc::kUnavailable, std::string(where) + ": " + what + ": is a Sentinel running there?"};
 }
 
-// The list is "name value name value ...".
-std::string_view field_of(const Reply& list, std::string_view name) {
+}  // namespace
+
+std::string_view sentinel_field(const Reply& list, std::string_view name) {
   for (std::size_t i = 0; i + 1 < list.items.size(); i += 2) {
     if (list.items[i].text == name) return list.items[i + 1].text;
   }
   return {};
 }
-
-}  // namespace
 
 Result<SentinelAnswer> sentinel_answer(const Reply& master, const Reply& address,
                                        std::string_view where, std::string_view primary) {
@@ -33,11 +32,16 @@ Result<SentinelAnswer> sentinel_answer(const Reply& master, const Reply& address
     if (each->error_word() == "ERR") {
       return strange(where, "the server refuses SENTINEL (" + each->text.substr(0, 80) + ")");
     }
+    if (each->error_word() == "NOPERM") {
+      return Error{Errc::kPermissionDenied,
+                   std::string(where) + ": this user may not ask who is the primary: "
+                       "docs/stores/redis-topologies.md has the line that allows it"};
+    }
     if (each->is_error()) {
       return to_error(*each, std::string(where) + ": cannot ask the Sentinel", /*reads_only=*/true);
     }
   }
-  const auto epoch = detail::parse_number<std::uint64_t>(field_of(master, "config-epoch"));
+  const auto epoch = detail::parse_number<std::uint64_t>(sentinel_field(master, "config-epoch"));
   if (address.items.size() != 2 || !epoch) {
     return strange(where, "the server answers SENTINEL in an unknown form");
   }

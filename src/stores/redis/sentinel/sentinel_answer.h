@@ -23,6 +23,9 @@ struct SentinelAnswer {
   friend bool operator==(const SentinelAnswer&, const SentinelAnswer&) = default;
 };
 
+// A field of the answer to SENTINEL MASTER, which is "name value name value ..."; empty: none.
+std::string_view sentinel_field(const Reply& list, std::string_view name);
+
 // From the answers to SENTINEL MASTER and, asked after it, SENTINEL GET-MASTER-ADDR-BY-NAME. So the
 // address is never older than the epoch. `where` begins the messages.
 Result<SentinelAnswer> sentinel_answer(const Reply& master, const Reply& address,

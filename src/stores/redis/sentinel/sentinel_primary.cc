@@ -137,6 +137,13 @@ void SentinelPrimary::ask(std::size_t index, const std::vector<std::string_view>
                                 });
 }
 
+AskSentinel SentinelPrimary::asker() {
+  return [weak = weak_from_this()](std::size_t index, const std::vector<std::string_view>& words,
+                                   base::BootInstant deadline, port::Done<Reply> done) {
+    if (const auto self = weak.lock()) self->ask(index, words, deadline, std::move(done));
+  };
+}
+
 void SentinelPrimary::answered(std::size_t index, const std::shared_ptr<Round>& round,
                                Result<SentinelAnswer> answer) {
   --round->unanswered;
@@ -238,7 +245,15 @@ Error SentinelPrimary::why_none(const Round& round) const {
   const Errc code = denied    ? Errc::kPermissionDenied
                     : unknown ? Errc::kInvalidArgument
                               : Errc::kUnavailable;
-  return {code, "no Sentinel names the primary: " + all};
+  std::string advice;
+  if (denied) {
+    advice = ". Options for the Sentinels begin with sentinel_, such as sentinel_tls_ca";
+  } else if (!unknown) {
+    advice = address_.sentinels.front().tls
+                 ? ". Look whether they run and speak TLS"
+                 : ". Look whether they run, and whether they want TLS (sentinel_tls=yes)";
+  }
+  return {code, "no Sentinel names the primary: " + all + advice};
 }
 
 void SentinelPrimary::listen() {

@@ -26,6 +26,7 @@
 
 #include "src/port/boot_timer.h"
 #include "src/stores/redis/sentinel/sentinel_answer.h"
+#include "src/stores/redis/sentinel/sentinel_doctor.h"
 #include "src/stores/redis/transport/pipeline.h"
 #include "src/stores/redis/transport/primary.h"
 #include "src/stores/redis/transport/subscriber.h"
@@ -46,9 +47,8 @@ class SentinelPrimary final : public Primary, public std::enable_shared_from_thi
   Location cached() const override;
   void refresh(std::function<void(Result<Location>)> done) override;
 
-  // For the doctor: asks one Sentinel. `index` is its number in the URL.
-  void ask(std::size_t index, const std::vector<std::string_view>& words,
-           base::BootInstant deadline, port::Done<Reply> done);
+  // For the doctor: asks one Sentinel.
+  AskSentinel asker();
 
   void close();
   void abandon() noexcept;
@@ -60,6 +60,9 @@ class SentinelPrimary final : public Primary, public std::enable_shared_from_thi
   SentinelPrimary(asio::io_context& io, RedisAddress address, Told on_switch);
 
   std::string late() const override;
+  // `index` is the Sentinel's number in the URL.
+  void ask(std::size_t index, const std::vector<std::string_view>& words,
+           base::BootInstant deadline, port::Done<Reply> done);
   void ask_all();
   void ask_one(std::size_t index, const std::shared_ptr<Round>& round);
   void answered(std::size_t index, const std::shared_ptr<Round>& round,

@@ -8,7 +8,7 @@
 namespace holdfast::stores::redis {
 
 Handshake::Handshake(const RedisAddress& address, bool proves_role, bool asks_term)
-    : where_(address.display()) {
+    : where_(address.display()), is_sentinel_(address.is_sentinel) {
   if (address.password || !address.user.empty()) {
     // The server may admit this user without a password.
     const std::string_view password = address.password ? *address.password : std::string_view();
@@ -55,8 +55,7 @@ Result<Handshake::Step> Handshake::on_reply(const Reply& reply) {
             where_ +
                 ": cannot log in: the server does not accept the user or password, "
                 "or has none set (" +
-                std::string(word) +
-                "): correct HOLDFAST_REDIS_PASSWORD, or user@ and password_file= of the URL"};
+                std::string(word) + "): correct " + login_settings()};
       }
       return to_error(reply, where_ + ": cannot log in");
     case Asked::kName: break;  // Only readers of CLIENT LIST miss the name.
@@ -82,10 +81,20 @@ Result<Handshake::Step> Handshake::on_reply(const Reply& reply) {
       }
       // Other refusals, such as a missing permission or a stale replica, come again with each
       // request, which reports them.
+      if (word == "NOAUTH" && is_sentinel_) {
+        return Error{Errc::kPermissionDenied,
+                     where_ + ": it wants a password: set " + login_settings()};
+      }
       if (word == "NOAUTH") return to_error(reply, where_);
       return Step::kReady;
   }
   return Step::kMore;
+}
+
+const char* Handshake::login_settings() const noexcept {
+  return is_sentinel_ ? "HOLDFAST_REDIS_SENTINEL_PASSWORD, or sentinel_user= and "
+                        "sentinel_password_file= of the URL"
+                      : "HOLDFAST_REDIS_PASSWORD, or user@ and password_file= of the URL";
 }
 
 Result<Handshake::Step> Handshake::on_role(const Reply& reply) const {

@@ -40,10 +40,13 @@ class Handshake {
  private:
   enum class Asked : std::uint8_t { kLogIn, kName, kDatabase, kRole, kTerm, kReady };
 
+  // Which settings hold the user and the password.
+  const char* login_settings() const noexcept;
   Result<Step> on_role(const Reply& reply) const;
   void ask(Asked what, std::vector<std::string_view> args);
 
   std::string where_;
+  bool is_sentinel_ = false;
   std::string requests_;
   std::string attached_;
   std::vector<Asked> asked_;
