@@ -3,6 +3,7 @@
 #include <string>
 
 #include "tests/faults/client_side.h"
+#include "tests/support/clock_shift.h"
 #include "tests/support/redis_cluster.h"
 #include "tests/support/redis_sentinels.h"
 #include "tests/support/server_network.h"
@@ -22,6 +23,16 @@ class RedisReplicationFaultsTest : public testing::Test {
     if (!kPrivateNetwork) GTEST_SKIP() << "SKIPPED: a network of its own needs root";
   }
 
+  static Lease granted(const Client& client, const std::string& name) {
+    std::optional<Lease> got;
+    const bool in_time = eventually([&] {
+      auto lease = client.mutex(name).try_acquire();
+      if (lease && *lease) got = std::move(**lease);
+      return got.has_value();
+    });
+    if (!in_time) throw std::runtime_error("it is not granted: " + name);
+    return *std::move(got);
+  }
   static void replicate_all(RedisServer& primary) {
     primary.must({"SET", "mark", "1"});
     ASSERT_EQ(primary.must({"WAIT", "2", "10000"}).integer, 2);
@@ -39,25 +50,80 @@ TEST_F(RedisReplicationFaultsTest, AGrantThatWasNotReplicatedIsLostAndItsHolderI
   replicate_all(primary);
   RedisSentinels::drop_replication(primary);
   Lease forgotten = hold(one, "forgotten");
+  primary.must({"SET", "mark", "2"});  // WAIT is about this write.
   ASSERT_EQ(primary.must({"WAIT", "1", "100"}).integer, 0) << "the flow was not dropped";
 
   primary.kill9();
   redis.await_switch(before);
 
-  std::optional<Lease> second;
-  ASSERT_TRUE(eventually([&] {
-    auto lease = other.mutex("forgotten").try_acquire();
-    if (lease && *lease) second = std::move(**lease);
-    return second.has_value();
-  }));
+  Lease second = granted(other, "forgotten");
   EXPECT_TRUE(fires(forgotten.lost()));
   EXPECT_EQ(forgotten.loss()->code(), Errc::kLost) << forgotten.loss()->message();
-  EXPECT_GT(second->token(), forgotten.token());  // The clock of both servers is the same one.
+  EXPECT_GT(second.token(), forgotten.token());  // The clock of both servers is the same one.
   EXPECT_EQ(forgotten.release().error().code(), Errc::kLost);
-  EXPECT_TRUE(second->renew()) << "the old holder's release has freed it";
+  EXPECT_TRUE(second.renew()) << "the old holder's release has freed it";
   EXPECT_TRUE(eventually([&] { return kept.renew().has_value(); }));
   EXPECT_TRUE(kept.held());
-  expect_released(*second);
+  expect_released(second);
+}
+
+// The primary's clock runs 30 s ahead of the replica's. The new primary goes on from the last token
+// that it knows, so a grant that it never heard of has a higher one: declared.
+TEST_F(RedisReplicationFaultsTest, BehindTheOldClockAPromotedReplicaMayMintASmallerToken) {
+  support::ClockShift ahead;
+  const support::ClockShift right;
+  ahead.set(30s);
+  RedisSentinels redis({.server = {.clock_shift_file = ahead.path()},
+                        .replica_shift_files = {right.path(), right.path()}});
+  const Client one = connect(redis.url());
+  const Client other = connect(redis.url());
+  Lease known = hold(one, "a");
+  const Token last = known.token();
+  expect_released(known);
+  Lease kept = hold(one, "kept");
+  RedisServer& primary = redis.primary();
+  replicate_all(primary);
+  RedisSentinels::drop_replication(primary);
+  Lease forgotten = hold(one, "a");
+  const std::size_t before = redis.primary_index();
+  primary.kill9();
+  redis.await_switch(before);
+  Lease next = granted(other, "a");
+  EXPECT_GT(next.token(), last) << "what was replicated still counts";
+  EXPECT_LT(next.token(), forgotten.token()) << "the clocks agree: nothing was injected";
+  // By the new primary's clock the replicated lease ends 30 s later: that costs time only.
+  EXPECT_FALSE(other.mutex("kept").try_acquire().value());
+  EXPECT_TRUE(eventually([&] { return kept.renew().has_value(); }));
+  EXPECT_TRUE(fires(forgotten.lost()));
+  EXPECT_TRUE(next.renew());
+}
+
+// Both clocks stand below the last token, because the primary's once ran ahead. Then the old and
+// the new primary mint the same next token: declared.
+TEST_F(RedisReplicationFaultsTest, BelowTheLastTokenBothPrimariesMayMintTheSameOne) {
+  support::ClockShift clock;
+  clock.set(1h);
+  RedisSentinels redis({.server = {.clock_shift_file = clock.path()}});
+  const Client one = connect(redis.url());
+  const Client other = connect(redis.url());
+  Lease known = hold(one, "a");
+  const Token last = known.token();
+  expect_released(known);
+  clock.set(0s);
+  RedisServer& primary = redis.primary();
+  replicate_all(primary);
+  RedisSentinels::drop_replication(primary);
+  Lease forgotten = hold(one, "a");
+  EXPECT_EQ(forgotten.token().counter, last.counter + 1);
+  const std::size_t before = redis.primary_index();
+  primary.kill9();
+  redis.await_switch(before);
+  Lease next = granted(other, "a");
+  EXPECT_EQ(next.token(), forgotten.token());
+  // The token is the same, and still only one of them is the holder.
+  EXPECT_TRUE(fires(forgotten.lost()));
+  EXPECT_FALSE(forgotten.release());
+  EXPECT_TRUE(next.renew()) << "the other one's release has freed it";
 }
 
 // The same in a cluster: the replica that takes over has not heard of the grant.

@@ -119,6 +119,29 @@ TEST_F(RedisSentinelFaultsTest, ADeadOrPausedSentinelStopsNobody) {
   redis.sentinel(1).resume();
 }
 
+// The Sentinels refuse this client's subscription, so it hears no event. A paused primary closes no
+// connection either. So only the poll can tell of the switch.
+TEST_F(RedisSentinelFaultsTest, AMissedEventCostsAtMostThePoll) {
+  constexpr milliseconds kPoll = 2s;
+  constexpr milliseconds kBusyMachine = 3s;
+  RedisSentinels redis({.users = {"deaf on >x ~* resetchannels +@all"}});
+  Peer deaf(redis.url("sentinel_user=deaf&sentinel_password=x"));
+  Lease lease = deaf.hold("a", 30s);
+  await_replication(redis);
+  const std::size_t before = redis.primary_index();
+  redis.server(before).pause();
+  redis.await_switch(before);
+  const auto named = std::chrono::steady_clock::now();
+  EXPECT_TRUE(deaf.journal().wait_for("the primary is now", 20s)) << deaf.journal().all();
+  EXPECT_LT(std::chrono::steady_clock::now() - named, kPoll + kBusyMachine);
+  EXPECT_TRUE(renews(lease)) << deaf.journal().all();
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Reply clients = redis.sentinel(i).command({"CLIENT", "LIST", "TYPE", "pubsub"});
+    EXPECT_EQ(clients.text.find("user=deaf"), std::string::npos) << "it hears: " << clients;
+  }
+  redis.server(before).resume();
+}
+
 TEST_F(RedisSentinelFaultsTest, AWrongNameIsToldWithAdvice) {
   RedisSentinels redis({.replicas = 0, .sentinels = 1, .quorum = 1});
   const auto client = Client::connect("redis+sentinel://" + redis.hosts() + "?primary=other");
