@@ -115,7 +115,7 @@ AcquireFsm::Action AcquireFsm::on_held(BootInstant now, const port::AcquisitionS
   const Nanos least = all_there_is
                           ? std::min(terms_.min_left, RenewalSchedule(state.lease).safe_part())
                           : terms_.min_left;
-  if (deadline - least > now && !to_renew) {
+  if (deadline > now + least && !to_renew) {
     phase_ = Phase::kDone;
     held_ = state;
     return {Step::kGranted, 0, false};

@@ -230,6 +230,12 @@ TEST(AcquireFsmTest, APushWithTooLittleLeftIsConfirmedFirst) {
             Step::kGranted);
 }
 
+// A promoted replica may know an older request of ours than we still do.
+TEST(AcquireFsmTest, AGrantThatCountsFromAnUnknownRequestIsConfirmedFirst) {
+  AcquireFsm fsm = queued();
+  EXPECT_EQ(fsm.on_push(at(2s), granted_push(77)).step, Step::kSendHeartbeat);
+}
+
 TEST(AcquireFsmTest, WhereNobodyRenewsLaterAGrantOfTheQueueIsRenewedFirst) {
   AcquireFsm::Terms whole = terms();
   whole.whole = true;
