@@ -16,6 +16,7 @@
 #include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
 #include "src/cli/options/config.h"
+#include "src/cli/options/settings.h"
 #include "src/cli/process/fd.h"
 #include "src/cli/process/signals.h"
 #include "src/cli/text/json.h"
