@@ -156,8 +156,8 @@ std::vector<Exhibit> majorities() {
        .check = without_busy()},
       {.name = "majority-semaphore",
        .wrong = "a majority of nodes does not bound a number of permits",
-       .story = "Each server lets in two. Whoever two of three servers let in holds one of two "
-                "permits. Alice, bob and carol ask them in different orders. No server lets in "
+       .story = "Each server lets in two. A client that two of three servers let in holds one of "
+                "two permits. Alice, bob and carol ask them in different orders. No server lets in "
                 "more than two, nothing fails, and all three work. Holdfast's Redlock store "
                 "refuses permits; beside this its permits are those of one server.",
        .mistake = two_holders(),

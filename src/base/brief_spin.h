@@ -1,11 +1,12 @@
 // Looks for an answer again and again for a short time, before a thread goes to sleep for it.
 //
 // A processor with nothing to do takes 30 to 60 us to wake up. A server near by answers sooner, and
-// while its client looks on, its own processor does not fall asleep either: with one caller on an
-// idle machine, Redis gave 18,000 pairs a second in place of 6,500, for the same processor time
-// (bench/peers). The thread yields between looks, so whoever has work to do goes first.
+// while its client looks on, its own processor does not fall asleep either
+// (docs/design/0058-brief-spin.md has the figures). The thread yields between looks, so that other
+// threads with work to do go first.
 //
-// Where answers take longer, looking is given up: then one wait in 64 tries it again.
+// Where answers take longer, looking is given up: then one wait in 65 tries it again.
+// Not guaranteed: a bound on how long until() takes. On a busy machine each yield may last longer.
 // Thread-safety: one thread at a time.
 #pragma once
 

@@ -77,7 +77,7 @@ class Service {
   // No client of that name is connected any more: its pushes are dropped. Tickets run out.
   void forget_client(const ClientName& client);
 
-  // Commits and answers what is under way, and closes the journal. What comes later is refused.
+  // Commits and answers the requests under way, and closes the journal. Later requests fail.
   void stop();
 
  private:

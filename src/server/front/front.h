@@ -63,7 +63,7 @@ class Front final : public ServiceListener {
   // With the port that the system chose.
   std::string address() const;
 
-  // Takes no more requests. What is under way can still be answered.
+  // Takes no more requests. Requests under way can still be answered.
   void drain();
   // Writes what can be written at once, and closes all.
   void close();

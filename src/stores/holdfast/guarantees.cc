@@ -24,7 +24,7 @@ Guarantees guarantees(bool durable) {
       {"wall clock of the server or a client jumps, or a host is suspended", Guarantee::kYes,
        Guarantee::kYes, "leases and deadlines count on boot time"},
       {"journal's disk is full", Guarantee::kYes, Guarantee::kYes,
-       "nothing is granted that is not written; holders are told of the loss by their deadlines"},
+       "nothing is granted that is not written; renewals go on"},
   };
   if (durable) {
     result.faults.push_back(
