@@ -76,6 +76,10 @@ _holdfast() {
     mapfile -t COMPREPLY < <(compgen -W "status switch return --help" -- "$current")
     return
   fi
+  if [ "$command" = server ] && [ "$COMP_CWORD" -eq 2 ]; then
+    mapfile -t COMPREPLY < <(compgen -W "verify backup restore --help" -- "$current")
+    return
+  fi
   if [ "$command" = store ] && [ "$COMP_CWORD" -eq 2 ]; then
     mapfile -t COMPREPLY < <(compgen -W "init --help" -- "$current")
     return
@@ -129,7 +133,8 @@ _holdfast() {
     break) common="$common --token --reason" ;;
     doctor) common="$common --require" ;;
     store) common="$common --print-sql" ;;
-    serve) common="--listen --data --journal --log-format --json -q --quiet -h --help" ;;
+    serve) common="--listen --data --journal --clients-stopped --log-format --json -q --quiet -h --help" ;;
+    server) common="--log-format --json -q --quiet -h --help" ;;
     bench) common="$common --in-flight --threads --names --duration --ttl" ;;
     fence) common="--token --mode --file --state --wait --json -q --quiet -h --help --" ;;
     help) common=$(_holdfast_commands) ;;

@@ -18,6 +18,8 @@
 // kCorruptState, kVersionMismatch; kUnsupported: left out of this build.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -37,10 +39,25 @@ struct ServerOptions {
   std::string listen = "127.0.0.1:7420";
   // "sqlite:DIR", a folder on a local disk, which is made; or "memory:".
   std::string journal{};
+  // A restored copy of a journal grants nothing for 24 h, because clients may count on what it does
+  // not know. True: no client of that journal runs any more, so it grants at once.
+  bool clients_stopped = false;
+  // Operators should know this: the disk is nearly full, full, or has room again; there are no more
+  // descriptors. Called as on_stopped, once for each beginning and end; it must not block.
+  std::function<void(const std::string& what)> on_warning{};
   // The server has ended by itself: another process took the journal over, or the disk failed. Its
   // state is not known then, so the process should end. Called on a thread of the server; it must
   // not call the server.
   std::function<void(const Error& reason)> on_stopped{};
+};
+
+// A server has found this when it started.
+struct ServerStart {
+  bool new_journal = false;      // It began one; the folder had none.
+  std::string term{};            // This process' own. Each start begins a new one.
+  std::size_t locks = 0;         // Held or waited for.
+  std::string restored{};        // Why the journal is a restored copy; empty: it is not.
+  std::chrono::seconds quiet{};  // For so long it answers reads only.
 };
 
 class HOLDFAST_EXPORT Server {
@@ -55,9 +72,11 @@ class HOLDFAST_EXPORT Server {
   std::string url() const;         // "holdfast://127.0.0.1:7420".
   std::string place() const;       // Where the journal lies, for people.
   std::string journal_id() const;  // Its own, drawn when it was made.
+  ServerStart found() const;
 
   // Takes no more requests, commits and answers what is under way, and closes everything. Clients
-  // keep their leases, and find them again at the next server on this journal.
+  // keep their leases, and find them again at the next server on this journal, which lengthens
+  // none.
   void stop();
 
  private:

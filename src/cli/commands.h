@@ -25,6 +25,7 @@ int doctor_command(const DoctorOptions& options);
 int store_command(const StoreOptions& options);
 int failover_command(const FailoverOptions& options);
 int serve_command(const ServeOptions& options);
+int server_command(const ServerToolOptions& options);
 int bench_command(const BenchOptions& options);
 int fence_command(const FenceOptions& options);
 int help_command(const std::vector<std::string>& arguments);

@@ -30,7 +30,6 @@ Examples
 The store of the locks: --store URL, else HOLDFAST_STORE, else the configuration file, else an
 SQLite file of your own, for the processes of this host. 'holdfast help stores' explains them:
 %STORES%
-
 All commands have --json, --store URL, --config FILE, -v, -q, --log-format json|logfmt (of stderr).
 Put a name that begins with '-' after dashes: holdfast inspect -- -x; holdfast run -- -x -- COMMAND.
 )";
@@ -318,16 +317,41 @@ how to connect. After SIGTERM it commits and answers what is under way, and ends
   --listen ADDR     the address and port (default 127.0.0.1:7420); of loopback only, because this
                     version has neither users nor TLS. Port 0: the system chooses one
   --data DIR        the folder of the journal, on a local disk; it is made. Default: the folder
-                    server beside the default store. One server at a time uses a folder
+                    server beside the default store; root's is /var/lib/holdfast/server. One server
+                    at a time uses a folder
   --journal URL     sqlite:DIR, as --data; memory: nothing survives, for tests
-  --json            print an object when it serves: url, address, journal, journal_id, pid; and one
-                    when it stops
+  --clients-stopped say that no client of this journal runs any more; a restored copy then grants at
+                    once, and not after 24 h
+  --json            print an object when it serves: url, address, journal, journal_id, new_journal,
+                    term, locks, restored, quiet_s, pid; and one when it stops
   --log-format F    the format of stderr: text, json or logfmt
   -q, --quiet       print failures only
 
 Example
   holdfast serve --data /var/lib/holdfast/server &
   holdfast run --store holdfast://127.0.0.1:7420 nightly -- ./backup.sh
+)";
+
+constexpr std::string_view kServer = R"(holdfast server verify|backup|restore [options] FROM [TO]
+
+Looks after the journal of a lock service ('holdfast help serve'). The server may run meanwhile, but
+not for restore.
+
+  verify FOLDER-OR-BACKUP
+                    read everything, and say what is in it
+  backup FOLDER BACKUP
+                    copy the journal of this instant to the new file BACKUP, and verify the copy
+  restore BACKUP FOLDER
+                    put the copy back, as FOLDER/journal.db, which must not be there. A server on it
+                    grants nothing for 24 h, because clients may count on grants that came after the
+                    backup. When all clients are stopped, start it with --clients-stopped
+  --json            print one object: journal_id, term, batches, bytes, locks, holders, waiters
+  --log-format F    the format of stderr: text, json or logfmt
+  -q, --quiet       print failures only
+
+Example
+  holdfast server backup /var/lib/holdfast/server locks.backup
+  holdfast server verify locks.backup
 )";
 
 constexpr std::string_view kBench = R"(holdfast bench [options] --store URL
@@ -456,6 +480,8 @@ constexpr Command kCommands[] = {
      with_options<parse_failover, failover_command>},
     {"serve", "run a lock service for the programs of this host", kServe,
      with_options<parse_serve, serve_command>},
+    {"server verify", "look at a lock service's journal, back it up, restore it", kServer,
+     with_options<parse_server, server_command>},
     {"bench", "how fast is it?", kBench, with_options<parse_bench, bench_command>},
     {"help COMMAND", "explain one of them", kHelp, with_words<help_command>},
     {"version", "the version of the program", kVersion, with_words<version_command>},
@@ -521,7 +547,7 @@ std::string with_lists(std::string_view page) {
 std::string_view meant_by(std::string_view command) {
   constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
       {"state", "status"},      {"held", "status"},
-      {"server", "serve"},      {"start", "serve"},
+      {"start", "serve"},
       {"init", "store init"},   {"lock", "run' or 'acquire"},
       {"flock", "run"},         {"exec", "run"},
       {"with", "run"},          {"unlock", "release"},

@@ -8,9 +8,12 @@
 #include <cerrno>
 #include <cstdint>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "holdfast/server.h"
 #include "src/cli/commands.h"
@@ -50,39 +53,93 @@ void allow_many_connections() {
   static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
 }
 
-// Told by a thread of the server, read by the one that waits.
-struct Failure {
-  Fd event{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-  std::optional<Error> reason;  // Set before the event.
-
-  void tell(const Error& why) {
-    reason = why;
-    const std::uint64_t one = 1;
-    static_cast<void>(::write(event.get(), &one, sizeof one));
+// Told by a thread of the server, read by the one that waits: stderr may block.
+class Mailbox {
+ public:
+  void fail(const Error& why) {
+    const std::lock_guard lock(mutex_);
+    failure_ = why;
+    wake();
   }
+  void warn(const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    if (warnings_.size() < kMost) warnings_.push_back(what);
+    wake();
+  }
+
+  int fd() const { return event_.get(); }
+  std::vector<std::string> take_warnings() {
+    std::uint64_t count = 0;
+    static_cast<void>(::read(event_.get(), &count, sizeof count));
+    const std::lock_guard lock(mutex_);
+    return std::exchange(warnings_, {});
+  }
+  std::optional<Error> failure() {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 100;  // While nobody reads stderr.
+
+  void wake() {
+    const std::uint64_t one = 1;
+    static_cast<void>(::write(event_.get(), &one, sizeof one));
+  }
+
+  const Fd event_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::mutex mutex_;
+  std::vector<std::string> warnings_;
+  std::optional<Error> failure_;
 };
 
 // The signal that ends the program; nullopt: the server has failed.
-std::optional<int> wait_for_end(const Signals& signals, const Failure& failure) {
+std::optional<int> wait_for_end(const Signals& signals, Mailbox& mailbox) {
   while (true) {
+    for (const std::string& each : mailbox.take_warnings()) complain(printable(each));
+    if (mailbox.failure()) return std::nullopt;
     if (const auto signal = signals.next_ending()) return signal;
-    pollfd entries[] = {{signals.fd(), POLLIN, 0}, {failure.event.get(), POLLIN, 0}};
+    pollfd entries[] = {{signals.fd(), POLLIN, 0}, {mailbox.fd(), POLLIN, 0}};
     if (::poll(entries, 2, -1) < 0 && errno != EINTR) return std::nullopt;
-    if (entries[1].revents != 0) return std::nullopt;
   }
 }
 
+// A word about which journal it is: a new one where another was expected is a loss of all locks.
+std::string journal_line(const ServerStart& found, const std::string& place) {
+  const std::string where = "journal: " + printable(place);
+  if (place == "memory:") return where + " (nothing survives a restart)";
+  if (found.new_journal) return where + " (new)";
+  const std::string locks =
+      found.locks == 1 ? "1 lock" : std::to_string(found.locks) + " locks";
+  return where + " (" + locks + ", term " + found.term + ")";
+}
+
 bool say_where(const ServeOptions& options, const Server& server) {
+  const ServerStart found = server.found();
   if (options.common.json) {
     print(to_line({{"event", "serving"},
                    {"url", server.url()},
                    {"address", server.address()},
                    {"journal", server.place()},
                    {"journal_id", server.journal_id()},
+                   {"new_journal", found.new_journal},
+                   {"term", found.term},
+                   {"locks", found.locks},
+                   {"restored", found.restored},
+                   {"quiet_s", found.quiet.count()},
                    {"pid", ::getpid()}}));
   } else if (!options.common.quiet) {
-    print("serving " + server.url() + "\n  journal: " + printable(server.place()) +
+    print("serving " + server.url() + "\n  " + journal_line(found, server.place()) +
           "\n  to use it: holdfast run --store " + server.url() + " NAME -- COMMAND\n");
+  }
+  if (!found.restored.empty()) {
+    const std::string wait =
+        found.quiet.count() == 0
+            ? "it grants at once, because --clients-stopped says that no client runs any more"
+            : "it grants nothing for 24 h, because clients may count on grants that it does not "
+              "know. When all clients are stopped, start it with --clients-stopped";
+    complain("the journal in " + printable(server.place()) + " is a copy that was put back (" +
+             printable(found.restored) + "): " + wait);
   }
   return flush_output();
 }
@@ -95,18 +152,20 @@ int serve_command(const ServeOptions& options) {
   if (!journal) return usage_error("serve", journal.error());
   const Signals signals;
   allow_many_connections();
-  Failure failure;
+  Mailbox mailbox;
   ServerOptions wanted;
   wanted.listen = options.listen;
   wanted.journal = *journal;
-  wanted.on_stopped = [&failure](const Error& reason) { failure.tell(reason); };
+  wanted.clients_stopped = options.clients_stopped;
+  wanted.on_stopped = [&mailbox](const Error& reason) { mailbox.fail(reason); };
+  wanted.on_warning = [&mailbox](const std::string& what) { mailbox.warn(what); };
   auto server = Server::start(std::move(wanted));
   if (!server) {
     complain("serve: " + printable(server.error().message()));
     return kExitError;
   }
   if (!say_where(options, *server)) return kExitError;
-  const auto signal = wait_for_end(signals, failure);
+  const auto signal = wait_for_end(signals, mailbox);
   server->stop();
   if (signal) {
     if (options.common.json) {
@@ -114,8 +173,9 @@ int serve_command(const ServeOptions& options) {
     }
     return flush_output() ? 0 : kExitError;
   }
+  const auto failure = mailbox.failure();
   complain("the lock service has stopped: " +
-           (failure.reason ? printable(failure.reason->message()) : std::string("poll() failed")));
+           (failure ? printable(failure->message()) : std::string("poll() failed")));
   return kExitError;
 }
 

@@ -48,12 +48,18 @@ Result<void> Fold::read(RecordKind kind, std::uint64_t number, std::uint32_t ind
     return place;
   };
   reading_ = kind;
+  closed_ = false;
   const auto head = read_record(bytes, *this);
   if (!head) return Error(head.error().code(), where() + ": " + head.error().message());
   if (head->kind != kind || head->number != number || head->index != index) {
     return Error(Errc::kCorruptState, where() + ": a record of another place lies there");
   }
   return {};
+}
+
+bool Fold::on_closing() {
+  closed_ = true;
+  return reading_ == RecordKind::kBatch;
 }
 
 bool Fold::on_end(Instant at) {
@@ -200,26 +206,35 @@ Result<Recovered> Fold::take_all(const machine::Limits& limits, std::uint64_t fl
   frame.now = now_;
   frame.floor = {floor_.epoch, std::max(floor_.counter, floor)};
   auto restored = machine::LockMachine::restore(frame, limits);
-  std::vector<machine::AcquisitionId> extended;
+  Recovered all{machine::LockMachine({}), Marks(), BreakTraces(), last_batch_, {}, 0, 0, {}};
   while (restored && !locks_.empty()) {
     const auto node = locks_.extract(locks_.begin());
     LockImage image = image_of(node.key(), node.mapped());
     for (TicketImage& ticket : image.tickets) {
       if (ticket.system) continue;
+      if (ticket.held) {
+        ++all.holders;
+      } else {
+        all.waiters.push_back(ticket.id);
+      }
+      if (closed_) continue;
       // Renewals up to this length were answered and are not in the journal.
       const Duration length =
           std::max(ticket.lease, ticket.held ? ticket.ttl : ticket.waiter_ttl);
       ticket.lease_end = saturating_add(now_, length);
-      extended.push_back(ticket.id);
+      all.extended.push_back(ticket.id);
     }
+    all.locks += image.tickets.empty() ? 0 : 1;
     if (!restored->restore_lock(image)) {
       return Error(Errc::kCorruptState, "the journal describes a lock that cannot be: '" +
                                             image.name + "'");
     }
   }
   if (!restored) return Error(Errc::kCorruptState, "the journal's state cannot be");
-  return Recovered{*std::move(restored), std::move(marks_), std::move(traces_), last_batch_,
-                   std::move(extended)};
+  all.machine = *std::move(restored);
+  all.marks = std::move(marks_);
+  all.traces = std::move(traces_);
+  return all;
 }
 
 void Fold::write_lock(const std::string& name, const FoldedLock& lock, RecordWriter& writer) {

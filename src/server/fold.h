@@ -36,7 +36,10 @@ struct Recovered {
   Marks marks;
   BreakTraces traces;
   std::uint64_t last_batch = 0;
-  std::vector<machine::AcquisitionId> extended;  // All that have a lease.
+  std::vector<machine::AcquisitionId> extended;  // All whose lease was extended.
+  std::size_t locks = 0;                         // With a ticket.
+  std::size_t holders = 0;
+  std::vector<machine::AcquisitionId> waiters;
 };
 
 class Fold final : private RecordVisitor {
@@ -54,7 +57,8 @@ class Fold final : private RecordVisitor {
   // may be called any more, but further take_chunk().
   std::optional<std::string> take_chunk(std::size_t size);
   // Everything, for a machine whose leases are extended as after a crash (rule 39): each lasts for
-  // max(lease, ttl) from now on. Its tokens are above the journal's and above `floor`.
+  // max(lease, ttl) from now on. After an orderly end they last as long as they did (43). Its
+  // tokens are above the journal's and above `floor`.
   Result<Recovered> take_all(const machine::Limits& limits, std::uint64_t floor);
 
  private:
@@ -78,6 +82,7 @@ class Fold final : private RecordVisitor {
   bool on_client_floor(std::string client, std::uint64_t issue) override;
   bool on_lock(LockHead lock) override;
   bool on_trace(std::string lock, BreakTrace trace) override;
+  bool on_closing() override;
   bool on_end(machine::Instant at) override;
   bool add_ticket(const machine::Effect& effect);
   bool end_ticket(FoldedLock& lock, const machine::Effect& effect);
@@ -94,6 +99,7 @@ class Fold final : private RecordVisitor {
   std::uint64_t last_batch_ = 0;
   std::uint32_t chunks_ = 0;
   bool rest_taken_ = false;
+  bool closed_ = false;  // The newest record is that of an orderly end.
   RecordKind reading_{};
 };
 

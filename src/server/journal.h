@@ -39,6 +39,19 @@ struct SnapshotHead {
   std::uint64_t checksum = 0;  // Over all chunks, in their order.
 };
 
+// A journal is this when open() has returned.
+struct JournalAtOpen {
+  bool began = false;    // A new journal.
+  std::string restored;  // Why it is a copy that was put back; empty: it is not.
+};
+
+// Bytes; all zero: there is no disk of its own.
+struct DiskSpace {
+  std::uint64_t journal = 0;  // The journal uses so many.
+  std::uint64_t free = 0;     // For this process.
+  std::uint64_t size = 0;     // The whole disk, without what is kept for root.
+};
+
 class Journal {
  public:
   virtual ~Journal() = default;
@@ -50,6 +63,15 @@ class Journal {
   // whose name begins with a greater number ("7-3fa2"). Clients see both.
   virtual std::string id() const = 0;
   virtual std::string term() const = 0;
+
+  virtual JournalAtOpen opening() const { return {}; }
+  // After JournalAtOpen::restored: no client counts on a forgotten grant any more. Until this is
+  // called, each open() finds the journal restored.
+  virtual Result<void> settle() { return {}; }
+  // Between commits: whether this process may still write. kRefused and kUnknown as commit()'s.
+  virtual Commit look() { return Commit::kCommitted; }
+
+  virtual DiskSpace space() const { return {}; }
 
   // The valid snapshot's head; all zero: there is none.
   virtual Result<SnapshotHead> head() = 0;

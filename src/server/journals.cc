@@ -22,6 +22,11 @@ Result<std::unique_ptr<Journal>> make_journal(const std::string& url) {
   if (url.starts_with(kSqlite) && url.size() > kSqlite.size()) {
     std::string folder = url.substr(kSqlite.size());
     if (folder.starts_with("//")) folder.erase(0, 2);
+    if (const auto mark = folder.find('?'); mark != folder.npos) {
+      return Error(Errc::kInvalidArgument, "journal '" + url + "': " + folder.substr(mark) +
+                                               " is not understood, because sqlite:FOLDER has no "
+                                               "options; --data takes any name of a folder");
+    }
     if (!folder.empty()) {
       return std::unique_ptr<Journal>(
           std::make_unique<SqliteJournal>(SqliteJournalOptions{folder}));

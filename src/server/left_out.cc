@@ -1,5 +1,6 @@
 // A build without SQLite or a JSON library has no lock service, and says so.
 #include "holdfast/server.h"
+#include "holdfast/server_tools.h"
 
 namespace holdfast {
 
@@ -10,16 +11,26 @@ Server::Server(Server&& other) noexcept = default;
 Server& Server::operator=(Server&& other) noexcept = default;
 Server::~Server() = default;
 
-Result<Server> Server::start(ServerOptions) {
-  return Error(Errc::kUnsupported,
-               "the lock service was left out when Holdfast was built: it needs SQLite, Asio and "
-               "nlohmann-json (libsqlite3-dev, libasio-dev, nlohmann-json3-dev)");
+namespace {
+
+Error left_out() {
+  return {Errc::kUnsupported,
+          "the lock service was left out when Holdfast was built: it needs SQLite, Asio and "
+          "nlohmann-json (libsqlite3-dev, libasio-dev, nlohmann-json3-dev)"};
 }
+
+}  // namespace
+
+Result<Server> Server::start(ServerOptions) { return left_out(); }
+Result<JournalReport> verify_journal(const std::string&) { return left_out(); }
+Result<JournalReport> back_up_journal(const std::string&, const std::string&) { return left_out(); }
+Result<JournalReport> restore_journal(const std::string&, const std::string&) { return left_out(); }
 
 std::string Server::address() const { return {}; }
 std::string Server::url() const { return {}; }
 std::string Server::place() const { return {}; }
 std::string Server::journal_id() const { return {}; }
+ServerStart Server::found() const { return {}; }
 void Server::stop() {}
 
 }  // namespace holdfast

@@ -26,6 +26,7 @@ constexpr std::uint8_t kMarkItem = 0xF1;
 constexpr std::uint8_t kClientFloorItem = 0xF2;
 constexpr std::uint8_t kLockItem = 0xF3;
 constexpr std::uint8_t kTraceItem = 0xF4;
+constexpr std::uint8_t kClosingItem = 0xF5;
 constexpr std::uint8_t kEndItem = 0xFF;
 
 void put_byte(std::string& out, std::uint8_t byte) { out.push_back(static_cast<char>(byte)); }
@@ -251,6 +252,7 @@ bool read_item(Input& in, std::uint8_t item, RecordVisitor& visitor) {
       trace.by = in.owner();
       return in.ok() && visitor.on_trace(std::move(lock), std::move(trace));
     }
+    case kClosingItem: return in.ok() && visitor.on_closing();
     case kEndItem: {
       const Instant at = in.instant();
       return in.ok() && in.empty() && visitor.on_end(at);
@@ -345,6 +347,8 @@ void RecordWriter::add_trace(std::string_view lock, const BreakTrace& trace) {
   rows::encode_owner(trace.by, std::string_view(), owner_);
   put_text(bytes_, owner_);
 }
+
+void RecordWriter::add_closing() { begin(kClosingItem); }
 
 std::string RecordWriter::finish(Instant at) {
   put_byte(bytes_, kEndItem);

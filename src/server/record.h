@@ -51,6 +51,8 @@ class RecordWriter {
   void add_lock(const LockHead& lock);
   void add_trace(std::string_view lock, const BreakTrace& trace);
 
+  void add_closing();  // The term ends here, and every lease ends as its effects say.
+
   bool empty() const { return items_ == 0; }
   std::size_t size() const { return bytes_.size(); }
   // The whole record; the writer is of no more use.
@@ -74,6 +76,7 @@ class RecordVisitor {
   virtual bool on_client_floor(std::string client, std::uint64_t issue) = 0;
   virtual bool on_lock(LockHead lock) = 0;
   virtual bool on_trace(std::string lock, BreakTrace trace) = 0;
+  virtual bool on_closing() = 0;
   virtual bool on_end(machine::Instant at) = 0;
 };
 

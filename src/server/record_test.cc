@@ -38,6 +38,7 @@ class Scribe final : public RecordVisitor {
   bool on_trace(std::string lock, BreakTrace trace) override {
     return note(lock + " by " + trace.by->owner, trace.token.counter);
   }
+  bool on_closing() override { return note("closing", 0); }
   bool on_end(Instant at) override {
     end = at;
     return true;

@@ -7,6 +7,7 @@
 // journal was lost. All other refusals are the Outcome inside of a reply.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -25,6 +26,10 @@ namespace holdfast::server {
 // Names the client that asks, as it draws the name for itself; at most 64 bytes. Pushes about an
 // acquisition go to the client that asked for it, or renewed it last. Empty: nobody is told.
 using ClientName = std::string;
+
+// A holder and a waiter have a lease of this length at most. A restored journal grants nothing for
+// so long (rule 49).
+constexpr machine::Duration kLongestLease = std::chrono::hours(24);
 
 struct Request {
   ClientName client{};

@@ -32,8 +32,21 @@ struct Server::Impl {
               [this](const Error& reason) {
                 if (options.on_stopped) options.on_stopped(reason);
               }),
-        service(std::in_place, io, std::move(journal), front, tuning.service) {}
+        service(std::in_place, io, std::move(journal), front,
+                with(std::move(tuning.service), options)) {
+    front.warn_by([this](const std::string& what) { warn(what); });
+  }
   ~Impl() { stop(); }
+
+  server::ServiceOptions with(server::ServiceOptions tuned, const ServerOptions& wanted) {
+    tuned.clients_stopped = wanted.clients_stopped;
+    tuned.warn = [this](const std::string& what) { warn(what); };
+    return tuned;
+  }
+
+  void warn(const std::string& what) const {
+    if (options.on_warning) options.on_warning(what);
+  }
 
   Result<void> start() {
     // First the port: a second server on it must not wait for the journal.
@@ -41,6 +54,9 @@ struct Server::Impl {
     address = front.address();
     if (auto started = service->start(); !started) return started;
     journal_id = service->journal_id();
+    const auto& seen = service->found();
+    found = {seen.began, service->term(), seen.locks, seen.restored,
+             std::chrono::ceil<std::chrono::seconds>(seen.quiet)};
     front.serve(*service);
     thread = base::start_thread("holdfast-serve", [this] { io.run(); });
     return {};
@@ -76,6 +92,7 @@ struct Server::Impl {
   std::optional<server::Service> service;
   std::string address;
   std::string journal_id;
+  ServerStart found;
   std::thread thread;
 };
 
@@ -101,6 +118,7 @@ std::string Server::address() const { return impl_->address; }
 std::string Server::url() const { return "holdfast://" + impl_->address; }
 std::string Server::place() const { return impl_->place; }
 std::string Server::journal_id() const { return impl_->journal_id; }
+ServerStart Server::found() const { return impl_->found; }
 void Server::stop() { impl_->stop(); }
 
 }  // namespace holdfast

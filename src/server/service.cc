@@ -25,6 +25,11 @@ using std::chrono::milliseconds;
 
 // How soon a commit that found no room is tried again.
 constexpr milliseconds kRetry{100};
+// How often the journal's thread looks whether its files are still in place.
+constexpr milliseconds kLook{250};
+// Percent of the disk in use, and where the warning ends.
+constexpr std::uint64_t kNearlyFull = 80;
+constexpr std::uint64_t kEnoughRoom = 75;
 // The wall clock is slewed by 500 parts per million at most, so this takes it 100 s.
 constexpr milliseconds kDrift{50};
 
@@ -63,12 +68,19 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   void arm();
   void on_tick();
   void look_at_wall_clock();
+  void look_at_disk(const DiskSpace& seen);
+  void become_full(const std::string& why);
+  void warn(const std::string& what) {
+    if (options.warn) options.warn(what);
+  }
   void on_result();
   void take_result(const CommitResult& result);
   void fail(const std::string& reason, bool unknown);
 
   // --- The journal's thread.
   void work();
+  Commit look();
+  bool settle();
   Commit commit(const Shard::Outbound& batch, bool may_wait);
   bool wait_for_room() HOLDFAST_EXCLUDES(mutex);
   void report(Commit done);
@@ -83,6 +95,13 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   std::string journal_id;
   std::string term;
   std::chrono::nanoseconds drift{};
+  ServiceStart found;
+  DiskSpace disk;
+  bool full = false;
+  bool nearly_full = false;
+  machine::Instant settle_at{};
+  bool settled = true;           // The journal's thread, once it runs.
+  base::BootInstant next_look{};  // The journal's thread.
   bool flush_posted = false;
   bool stopped = false;
   std::thread thread;
@@ -108,12 +127,19 @@ Result<void> Service::Impl::start() {
     return Error(fold.error().code(), "journal " + journal->place() + ": " +
                                           fold.error().message());
   }
+  const JournalAtOpen opening = journal->opening();
+  found.began = opening.began;
+  found.restored = opening.restored;
+  if (!opening.restored.empty() && !options.clients_stopped) found.quiet = kLongestLease;
   auto recovered = fold->take_all(limits(), wall_micros());
   if (!recovered) return recovered.error();
   const auto head = journal->head();
   if (!head) return head.error();
   compactor.emplace(*journal, Compactor::Settings{}, *head, recovered->last_batch);
-  shard.emplace(*std::move(recovered), boot_now(), listener, options);
+  found.locks = recovered->locks;
+  shard.emplace(*std::move(recovered), boot_now(), listener, options, found.quiet);
+  settle_at = boot_now() + found.quiet;
+  settled = opening.restored.empty();
   drift = base::wall_minus_boot();
 
   const auto first = shard->take_batch();
@@ -121,6 +147,8 @@ Result<void> Service::Impl::start() {
     return Error(Errc::kUnavailable, "cannot start: " + journal->reason());
   }
   shard->committed();
+  if (!settle()) return Error(Errc::kUnavailable, "cannot start: " + journal->reason());
+  disk = journal->space();
   timer.emplace(io);
   arm();
   thread = base::start_thread("hf-journal", [self = this] { self->work(); });
@@ -191,8 +219,31 @@ void Service::Impl::on_result() {
   if (!stopped) flush();
 }
 
+void Service::Impl::become_full(const std::string& why) {
+  full = true;
+  shard->set_full(true);
+  warn("the journal cannot be written: " + why +
+       ". New locks are refused, and renewals go on. Make room on the disk");
+}
+
+void Service::Impl::look_at_disk(const DiskSpace& seen) {
+  disk = seen;
+  if (disk.size == 0) return;
+  const std::uint64_t used = disk.size - std::min(disk.free, disk.size);
+  const std::uint64_t percent = used / (disk.size / 100 + 1);
+  if (!nearly_full && percent >= kNearlyFull) {
+    nearly_full = true;
+    warn("the disk of the journal is " + std::to_string(percent) + " % full. When it is full, no "
+         "lock is granted: make room");
+  } else if (nearly_full && percent < kEnoughRoom) {
+    nearly_full = false;
+    warn("the disk of the journal has room again");
+  }
+}
+
 void Service::Impl::take_result(const CommitResult& taken) {
   shard->set_full(false);
+  if (std::exchange(full, false)) warn("the journal is written again: locks are granted");
   switch (taken.commit) {
     case Commit::kCommitted: return shard->committed();
     case Commit::kLater:
@@ -232,6 +283,13 @@ void Service::Impl::stop() {
     left.reset();
     take_result({done, journal->reason()});
   }
+  // Those of clients only: a wait after a restore has promised nothing.
+  while (!stopped && settled) {
+    const auto batch = shard->take_closing_batch(boot_now());
+    // Without room for it the next start extends all leases, as after a crash.
+    if (!batch || commit(*batch, /*may_wait=*/false) != Commit::kCommitted) break;
+    shard->committed();
+  }
   if (!std::exchange(stopped, true)) {
     if (timer) timer->stop();
     shard->fail(Error(Errc::kUnavailable, "the server stops"), /*unknown=*/false);
@@ -245,10 +303,11 @@ void Service::Impl::work() {
     std::optional<Shard::Outbound> batch;
     {
       const base::LocalLock lock(mutex);
-      while (!outbound && !stopping && !compactor->busy()) changed.wait(mutex);
+      if (!outbound && !stopping && !compactor->busy()) changed.wait_for(mutex, kLook);
       if (stopping) return;
       batch = std::exchange(outbound, std::nullopt);
     }
+    if (const Commit seen = look(); seen != Commit::kCommitted) return report(seen);
     if (batch) {
       report(commit(*batch, /*may_wait=*/true));
       continue;
@@ -262,6 +321,27 @@ void Service::Impl::work() {
   }
 }
 
+// A commit looks, too. This is for a server that has nothing to commit, because its clients only
+// renew (rule 50).
+Commit Service::Impl::look() {
+  const auto now = base::BootClock::now();
+  if (now < next_look) return Commit::kCommitted;
+  next_look = now + kLook;
+  const Commit seen = journal->look();
+  asio::post(io, [weak = weak_from_this(), space = journal->space()] {
+    if (const auto self = weak.lock(); self && !self->stopped) self->look_at_disk(space);
+  });
+  if (seen == Commit::kCommitted) static_cast<void>(settle());
+  return seen == Commit::kLater ? Commit::kCommitted : seen;
+}
+
+// The wait after a restore has ended. False: that could not be recorded, so the next start waits.
+bool Service::Impl::settle() {
+  if (settled || boot_now() < settle_at) return true;
+  settled = static_cast<bool>(journal->settle());
+  return settled;
+}
+
 // Full is no failure (rule 54): the same batch is committed once there is room.
 Commit Service::Impl::commit(const Shard::Outbound& batch, bool may_wait) {
   for (bool told = false;;) {
@@ -271,8 +351,8 @@ Commit Service::Impl::commit(const Shard::Outbound& batch, bool may_wait) {
     if (done == Commit::kCommitted) compactor->note_commit(batch.number, batch.bytes.size());
     if (done != Commit::kLater || !may_wait) return done;
     if (!std::exchange(told, true)) {
-      asio::post(io, [weak = weak_from_this()] {
-        if (const auto self = weak.lock(); self && !self->stopped) self->shard->set_full(true);
+      asio::post(io, [weak = weak_from_this(), why = journal->reason()] {
+        if (const auto self = weak.lock(); self && !self->stopped) self->become_full(why);
       });
     }
     if (!wait_for_room()) return done;
@@ -316,6 +396,7 @@ Service::~Service() { impl_->stop(); }
 Result<void> Service::start() { return impl_->start(); }
 void Service::stop() { impl_->stop(); }
 const std::string& Service::journal_id() const { return impl_->journal_id; }
+const Service::ServiceStart& Service::found() const { return impl_->found; }
 const std::string& Service::term() const { return impl_->term; }
 
 void Service::submit(const Request& request, Done<Answer> done) {
@@ -358,6 +439,11 @@ void Service::list(const std::string& prefix, const std::string& after, std::siz
   impl_->use([&](Shard& shard, machine::Instant now) {
     shard.list(now, prefix, after, limit, std::move(done));
   });
+}
+
+Service::State Service::state() const {
+  const Shard& shard = *impl_->shard;
+  return {shard.holders(), shard.waiters(), shard.backlog(), impl_->full, impl_->disk};
 }
 
 void Service::forget_client(const ClientName& client) { impl_->shard->forget_client(client); }

@@ -34,11 +34,17 @@ class io_context;
 namespace holdfast::server {
 
 struct ServiceOptions {
+  // The operator says that no client of the journal runs any more, so a copy of it may grant at
+  // once (rule 49).
+  bool clients_stopped = false;
   // A client's requests are refused (kQueueFull) while so many of its bytes are not committed; all
   // clients' while four times as many are. Renewals never are.
   std::size_t client_backlog = std::size_t{4} << 20U;
   // For tests: the boot clock, which may leap from one call to the next. Nothing is a stall then.
   std::function<base::BootInstant()> now{};
+  // Operators should know these, once each time that something begins or ends. It is called on the
+  // loop's thread and must not block.
+  std::function<void(const std::string&)> warn{};
 };
 
 class Service {
@@ -51,6 +57,14 @@ class Service {
 
   // Opens the journal, recovers, commits the term's first record. Errors: as Journal::open().
   Result<void> start();
+  // After start(): what the journal had.
+  struct ServiceStart {
+    bool began = false;    // A new journal.
+    std::string restored;  // Why it is a copy that was put back; empty: it is not.
+    machine::Duration quiet{};  // For so long there are reads only.
+    std::size_t locks = 0;
+  };
+  const ServiceStart& found() const;
   // After start(). A client compares them (rule 44).
   const std::string& journal_id() const;
   const std::string& term() const;
@@ -74,10 +88,21 @@ class Service {
   void list(const std::string& prefix, const std::string& after, std::size_t limit,
             Done<std::vector<LockSight>> done);
 
+  // The present, for operators. The disk is looked at four times a second.
+  struct State {
+    std::size_t holders = 0;
+    std::size_t waiters = 0;
+    std::size_t uncommitted = 0;  // Bytes.
+    bool full = false;            // The journal takes nothing for now: only renewals go on.
+    DiskSpace disk{};
+  };
+  State state() const;
+
   // No client of that name is connected any more: its pushes are dropped. Tickets run out.
   void forget_client(const ClientName& client);
 
-  // Commits and answers the requests under way, and closes the journal. Later requests fail.
+  // Commits and answers the requests under way, writes the leases as they are, so that the next
+  // start extends none, and closes the journal. Later requests fail.
   void stop();
 
  private:

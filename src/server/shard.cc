@@ -24,6 +24,10 @@ constexpr Duration kTombstone = std::chrono::minutes(1);
 constexpr std::size_t kLongestName = 1'024;
 constexpr std::size_t kLongestClient = 64;
 constexpr std::size_t kMostAtOnce = port::kMostAtOnce;
+constexpr const char* kUncommitted =
+    "its last change is not in the journal yet, which cannot be written for now: make room on its "
+    "disk";
+constexpr std::size_t kClosingBatch = std::size_t{256} << 10U;
 constexpr std::size_t kClientsShare = 4;  // All clients together may have so many times one's.
 
 template <typename T>
@@ -65,6 +69,14 @@ machine::Action with_tombstone(const Request& request) {
   return action;
 }
 
+Duration lease_of(const Request& request) {
+  if (const auto* acquire = as<machine::Acquire>(request)) {
+    return std::max(acquire->ttl, acquire->waiter_ttl);
+  }
+  const auto* renewal = as<machine::Renew>(request);
+  return renewal != nullptr ? std::max(renewal->ttl, renewal->waiter_ttl) : Duration::zero();
+}
+
 bool lets_go(const Request& request) {
   return as<machine::Release>(request) != nullptr || as<machine::Cancel>(request) != nullptr;
 }
@@ -72,18 +84,21 @@ bool lets_go(const Request& request) {
 }  // namespace
 
 Shard::Shard(Recovered recovered, Instant boot, ServiceListener& listener,
-             const ServiceOptions& options)
+             const ServiceOptions& options, Duration quiet)
     : listener_(listener),
       options_(options),
       machine_(std::move(recovered.machine)),
-      axis_(machine_.now(), boot),
+      axis_(machine_.now(), boot + quiet),
       now_(machine_.now()),
       marks_(std::move(recovered.marks)),
       traces_(std::move(recovered.traces)),
       extended_(recovered.extended.begin(), recovered.extended.end()),
       filling_(recovered.last_batch + 1),
+      holders_(recovered.holders),
+      waiting_ids_(recovered.waiters.begin(), recovered.waiters.end()),
       sure_after_(recovered.last_batch + 1),
-      committed_(recovered.last_batch) {
+      committed_(recovered.last_batch),
+      quiet_until_(boot + quiet) {
   filling_.writer.add_floor(machine_.floor());
 }
 
@@ -110,6 +125,17 @@ std::optional<Error> Shard::refuse(Instant boot, const Request& request) {
       std::chrono::duration_cast<Duration>(request.deadline.time_since_epoch());
   if (Instant(deadline) < boot) {
     return Error(Errc::kUnavailable, "the request's deadline had passed before it was read");
+  }
+  if (closing_) return Error(Errc::kUnavailable, "the server stops");
+  if (boot < quiet_until_) {
+    const auto left = std::chrono::ceil<std::chrono::seconds>(quiet_until_ - boot);
+    return Error(Errc::kUnavailable,
+                 "the journal is a restored copy and grants nothing for " +
+                     std::to_string(left.count()) +
+                     " s. If all clients were stopped, start the server with --clients-stopped");
+  }
+  if (lease_of(request) > kLongestLease) {
+    return Error(Errc::kInvalidArgument, "a lease lasts 24 h at most");
   }
   // Renewals cost no room: refusing them would end leases.
   if (as<machine::Renew>(request) != nullptr) return std::nullopt;
@@ -192,7 +218,23 @@ Reply Shard::step(const machine::Action& action, const AcquisitionId& own) {
   return reply;
 }
 
+void Shard::count(const Effect& effect) {
+  if (effect.system) return;
+  if (effect.kind == EffectKind::kQueued) waiting_ids_.insert(effect.id);
+  if (effect.kind == EffectKind::kGranted) {
+    waiting_ids_.erase(effect.id);
+    ++holders_;
+  }
+  if (!machine::ends_ticket(effect.kind)) return;
+  if (effect.was_holder) {
+    holders_ -= holders_ > 0 ? 1 : 0;
+  } else {
+    waiting_ids_.erase(effect.id);
+  }
+}
+
 void Shard::note(Effect effect, const AcquisitionId& own) {
+  count(effect);
   filling_.writer.add_effect(effect);
   if (effect.id) filling_.ids.insert(effect.id);
   filling_.names.insert(effect.name);
@@ -305,7 +347,13 @@ void Shard::submit_all(Instant boot, const std::vector<Request>& requests,
 void Shard::inspect(Instant boot, const std::string& name, Done<LockSight> done) {
   if (failed_) return done(Error(Errc::kUnavailable, failed_->message()));
   tick(boot);
-  answer_when_committed(std::move(done), look(name));
+  if (full_) return clean(name) ? done(look(name)) : done(uncommitted(name));
+  answer_when_committed(std::move(done), look(name), /*reads_only=*/true);
+}
+
+// A read must not hang until somebody makes room, and must not tell what may never be committed.
+Error Shard::uncommitted(std::string_view name) {
+  return {Errc::kUnavailable, "'" + std::string(name) + "': " + kUncommitted};
 }
 
 void Shard::list(Instant boot, const std::string& prefix, const std::string& after,
@@ -316,10 +364,12 @@ void Shard::list(Instant boot, const std::string& prefix, const std::string& aft
   for (const std::string& name : machine_.names(prefix, SIZE_MAX)) {
     if (found.size() >= limit) break;
     if (name <= after) continue;
+    if (full_ && !clean(name)) return done(uncommitted(name));
     LockSight one = look(name);
     if (one.lock && !one.lock->tickets.empty()) found.push_back(std::move(one));
   }
-  answer_when_committed(std::move(done), std::move(found));
+  if (full_) return done(std::move(found));
+  answer_when_committed(std::move(done), std::move(found), /*reads_only=*/true);
 }
 
 LockSight Shard::look(const std::string& name) const {
@@ -376,18 +426,35 @@ std::optional<Instant> Shard::next_tick() const {
 void Shard::doubt_time() { sure_after_ = filling_.number; }
 
 template <typename T>
-void Shard::answer_when_committed(Done<T> done, T answer) {
-  wait_for_commit([done = std::move(done), answer = std::move(answer)](const Error* failed) mutable {
+void Shard::answer_when_committed(Done<T> done, T answer, bool reads_only) {
+  Waiting later = [done = std::move(done),
+                   answer = std::move(answer)](const Error* failed) mutable {
     if (failed != nullptr) return done(*failed);
     done(std::move(answer));
-  });
+  };
+  wait_for_commit(std::move(later), reads_only);
 }
 
-void Shard::wait_for_commit(Waiting waiting) {
+void Shard::set_full(bool full) {
+  full_ = full;
+  if (!full) return;
+  std::vector<Waiting> reads;
+  for (Batch* batch : {under_way_ ? &*under_way_ : nullptr, &filling_}) {
+    if (batch == nullptr) continue;
+    for (Later& each : batch->waiting) {
+      if (each.reads_only) reads.push_back(std::move(each.answer));
+    }
+    std::erase_if(batch->waiting, [](const Later& each) { return each.reads_only; });
+  }
+  const Error why(Errc::kUnavailable, kUncommitted);
+  for (const Waiting& each : reads) each(&why);
+}
+
+void Shard::wait_for_commit(Waiting waiting, bool reads_only) {
   if (wants_commit()) {
-    filling_.waiting.emplace_back(filling_.told.size(), std::move(waiting));
+    filling_.waiting.push_back({filling_.told.size(), std::move(waiting), reads_only});
   } else if (under_way_) {
-    under_way_->waiting.emplace_back(under_way_->told.size(), std::move(waiting));
+    under_way_->waiting.push_back({under_way_->told.size(), std::move(waiting), reads_only});
   } else {
     waiting(nullptr);
   }
@@ -402,6 +469,38 @@ std::optional<Shard::Outbound> Shard::take_batch() {
   Batch next(filling_.number + 1);
   under_way_.emplace(std::exchange(filling_, std::move(next)));
   return Outbound{under_way_->number, under_way_->writer.finish(now_)};
+}
+
+std::optional<Shard::Outbound> Shard::take_closing_batch(Instant boot) {
+  if (failed_ || under_way_ || (closing_ && closing_->empty())) return std::nullopt;
+  if (!closing_) {
+    advance(boot);
+    closing_ = machine_.names("", SIZE_MAX);
+    closing_->emplace_back();  // Below every name: the end.
+    std::swap(closing_->front(), closing_->back());
+  }
+  machine::Effect lease;
+  lease.kind = EffectKind::kExtended;
+  while (!closing_->empty() && filling_.writer.size() < kClosingBatch) {
+    lease.name = std::move(closing_->back());
+    closing_->pop_back();
+    if (closing_->empty()) {
+      filling_.writer.add_closing();
+      break;
+    }
+    const auto lock = machine_.inspect(lease.name);
+    if (!lock) continue;
+    for (const machine::TicketImage& ticket : lock->tickets) {
+      if (ticket.system) continue;
+      lease.id = ticket.id;
+      lease.order = ticket.order;
+      lease.lease_end = ticket.lease_end;
+      lease.seq = ticket.seq;
+      lease.lease = ticket.lease;
+      filling_.writer.add_effect(lease);
+    }
+  }
+  return take_batch();
 }
 
 void Shard::committed() {
@@ -419,8 +518,8 @@ void Shard::committed() {
 void Shard::deliver(Batch batch) {
   std::size_t answered = 0;
   for (std::size_t at = 0;; ++at) {
-    while (answered < batch.waiting.size() && batch.waiting[answered].first <= at) {
-      batch.waiting[answered++].second(nullptr);
+    while (answered < batch.waiting.size() && batch.waiting[answered].after <= at) {
+      batch.waiting[answered++].answer(nullptr);
     }
     if (at == batch.told.size()) return;
     const Change& told = batch.told[at];
@@ -439,16 +538,16 @@ void Shard::deliver(Batch batch) {
 void Shard::fail(const Error& reason, bool unknown) {
   if (failed_) return;
   failed_ = reason;
-  std::vector<std::pair<std::size_t, Waiting>> waiting = std::move(filling_.waiting);
+  std::vector<Later> waiting = std::move(filling_.waiting);
   if (under_way_) {
     const Error outcome(unknown ? Errc::kOutcomeUnknown : Errc::kUnavailable, reason.message());
     Batch batch = *std::move(under_way_);
     under_way_.reset();
-    for (auto& [after, answer] : batch.waiting) answer(&outcome);
+    for (const Later& each : batch.waiting) each.answer(&outcome);
   }
   // Applied in memory alone, and that is gone.
   const Error never(Errc::kUnavailable, reason.message());
-  for (auto& [after, answer] : waiting) answer(&never);
+  for (const Later& each : waiting) each.answer(&never);
 }
 
 }  // namespace holdfast::server

@@ -39,9 +39,10 @@ namespace holdfast::server {
 class Shard {
  public:
   // `boot`: the present. The first batch holds the term's token floor (48). Nothing is answered
-  // before it is committed.
+  // before it is committed. `quiet`: for so long there are reads only, and the axis stands still
+  // (rule 49).
   Shard(Recovered recovered, machine::Instant boot, ServiceListener& listener,
-        const ServiceOptions& options);
+        const ServiceOptions& options, machine::Duration quiet = {});
 
   // As Service's. `done` is called within the call, or by committed() or fail().
   void submit(machine::Instant boot, const Request& request, Done<Answer> done);
@@ -69,13 +70,20 @@ class Shard {
   // by committed() or fail().
   std::optional<Outbound> take_batch();
   void committed();
-  // The batch under way cannot be committed for now: new requests are refused, but for renewals.
-  void set_full(bool full) { full_ = full; }
+  // The batches of an orderly end, one after the other, as take_batch()'s (rule 43): the leases as
+  // they are in memory, so that the next start extends nothing. From the first one on, nothing is
+  // answered from memory.
+  std::optional<Outbound> take_closing_batch(machine::Instant boot);
+  // The batch under way cannot be committed for now: new requests are refused, but for renewals. A
+  // read is answered if what it tells is committed, and fails at once otherwise.
+  void set_full(bool full);
   // For good: nothing is answered any more. `unknown`: the batch under way may be committed.
   void fail(const Error& reason, bool unknown);
 
   bool idle() const { return !under_way_ && !wants_commit(); }
   std::size_t backlog() const { return backlog_; }
+  std::size_t holders() const { return holders_; }
+  std::size_t waiters() const { return waiting_ids_.size(); }
   const machine::LockMachine& machine() const { return machine_; }
 
  private:
@@ -87,6 +95,12 @@ class Shard {
   using ClientPtr = std::shared_ptr<Client>;
   // An answer that waits. nullptr: committed. Otherwise the error.
   using Waiting = std::function<void(const Error*)>;
+
+  struct Later {
+    std::size_t after = 0;  // So many changes of its batch.
+    Waiting answer;
+    bool reads_only = false;
+  };
 
   struct HashOfId {
     std::size_t operator()(const machine::AcquisitionId& id) const {
@@ -105,7 +119,7 @@ class Shard {
     std::uint64_t number;
     RecordWriter writer;
     std::vector<Change> told;
-    std::vector<std::pair<std::size_t, Waiting>> waiting;  // After so many of `told`.
+    std::vector<Later> waiting;
     // The acquisitions and locks that it changes.
     std::unordered_set<machine::AcquisitionId, HashOfId> ids;
     std::unordered_set<std::string> names;
@@ -118,6 +132,7 @@ class Shard {
   Answer apply(const Request& request);
   machine::Reply step(const machine::Action& action, const machine::AcquisitionId& own);
   machine::Reply renew(const machine::Renew& renew);
+  void count(const machine::Effect& effect);
   void note(machine::Effect effect, const machine::AcquisitionId& own);
   void note_mark(const Request& request, const machine::Reply& reply);
   Answer complete(const Request& request, const machine::Reply& reply);
@@ -125,14 +140,15 @@ class Shard {
   bool clean(const machine::AcquisitionId& id) const;
   bool clean(std::string_view name) const;
   LockSight look(const std::string& name) const;
+  static Error uncommitted(std::string_view name);
   ClientPtr client(const ClientName& name);
   void advance(machine::Instant boot);
   void charge(const ClientPtr& client, std::size_t bytes_before);
 
   // The answer waits for all steps so far.
   template <typename T>
-  void answer_when_committed(Done<T> done, T answer);
-  void wait_for_commit(Waiting waiting);
+  void answer_when_committed(Done<T> done, T answer, bool reads_only = false);
+  void wait_for_commit(Waiting waiting, bool reads_only);
   bool wants_commit() const;
   void deliver(Batch batch);
 
@@ -150,9 +166,14 @@ class Shard {
   Batch filling_;
   std::optional<Batch> under_way_;
   std::size_t backlog_ = 0;
+  std::size_t holders_ = 0;
+  std::unordered_set<machine::AcquisitionId, HashOfId> waiting_ids_;
   // Memory answers nothing until this batch is committed.
   std::uint64_t sure_after_;
   std::uint64_t committed_;
+  machine::Instant quiet_until_;  // Boot time.
+  // The names that the orderly end has still to write.
+  std::optional<std::vector<std::string>> closing_;
   bool full_ = false;
   std::optional<Error> failed_;
   machine::Effects effects_;

@@ -22,6 +22,98 @@ using testing::ShardRig;
 
 Outcome outcome(const ShardRig::Slot& slot) { return slot->value().value().reply.outcome; }
 
+// --- Rule 43: an orderly end.
+
+// When a lock that 1 holds is free for 2: the time since `rig` has been there.
+machine::Duration free_after(ShardRig& rig, std::string_view name) {
+  machine::Duration passed{};
+  for (; passed < seconds(60); passed += milliseconds(100), rig.pass(milliseconds(100))) {
+    machine::Acquire other = rig.acquire(name, 99);
+    other.may_wait = false;
+    const auto answer = rig.ask(other);
+    rig.commit();
+    if (outcome(answer) == Outcome::kHeld) return passed;
+  }
+  return passed;
+}
+
+TEST(ShardTest, AnOrderlyEndLengthensNoLeaseAndACrashDoes) {
+  for (const bool orderly : {true, false}) {
+    ShardRig rig;
+    rig.hold("a", 1);
+    rig.pass(seconds(4));
+    rig.ask(machine::Renew{"a", {1, 1}, 1, rig.kTtl, rig.kTtl});  // From memory alone.
+    rig.hold("b", 1);
+    rig.pass(seconds(4));
+    if (orderly) rig.stop();
+    rig.restart();
+    const auto left = free_after(rig, "b");
+    const auto whole = std::chrono::duration_cast<milliseconds>(rig.kTtl);
+    if (orderly) {
+      EXPECT_LE(left, whole - seconds(4) + milliseconds(200));
+      EXPECT_GE(left, whole - seconds(4)) << "the renewal before the end counts";
+    } else {
+      EXPECT_GE(left, whole);
+    }
+  }
+}
+
+TEST(ShardTest, ARenewalFromMemoryOutlivesAnOrderlyEnd) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  rig.pass(seconds(8));
+  const auto renewed = rig.ask(machine::Renew{"a", {1, 1}, 1, rig.kTtl, rig.kTtl});
+  ASSERT_EQ(outcome(renewed), Outcome::kHeld);
+  rig.stop();
+  rig.restart();
+  EXPECT_GE(free_after(rig, "a"), rig.kTtl);
+}
+
+TEST(ShardTest, AfterTheFirstClosingRecordNothingIsAnswered) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  ASSERT_TRUE(rig.shard().take_closing_batch(rig.boot));
+  const auto renewed = rig.ask(machine::Renew{"a", {1, 1}, 1, rig.kTtl, rig.kTtl});
+  ASSERT_TRUE(*renewed);
+  EXPECT_EQ((**renewed).error().code(), Errc::kUnavailable);
+}
+
+TEST(ShardTest, AStartAfterAnOrderlyEndThatCrashesExtendsLeases) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  rig.pass(seconds(4));
+  rig.stop();
+  rig.restart();
+  rig.restart();
+  EXPECT_GE(free_after(rig, "a"), rig.kTtl);
+}
+
+// --- Rule 49: a copy that was put back.
+
+TEST(ShardTest, ARestoredCopyGrantsNothingAndNoLeaseEndsUntilTheWaitIsOver) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  rig.hold("a", 2);  // Waits.
+  rig.quiet = seconds(100);
+  rig.restart();
+  rig.told.clear();
+  const auto early = rig.ask(rig.acquire("b", 3));
+  ASSERT_TRUE(*early);
+  EXPECT_EQ((**early).error().code(), Errc::kUnavailable);
+  bool seen = false;
+  rig.shard().inspect(rig.boot, "a", [&](const Result<LockSight>& sight) {
+    seen = sight && sight->lock && sight->lock->tickets.size() == 2;
+  });
+  EXPECT_TRUE(seen) << "reads are answered";
+  rig.pass(seconds(99));
+  rig.commit();
+  EXPECT_TRUE(rig.told.empty()) << "no waiter is granted, and nothing ends";
+  rig.pass(seconds(2));
+  const auto late = rig.ask(rig.acquire("b", 3));
+  rig.commit();
+  EXPECT_EQ(outcome(late), Outcome::kHeld);
+}
+
 // --- Rule 32: what leaves is committed.
 
 TEST(ShardTest, AGrantIsToldAfterItsCommit) {

@@ -1,6 +1,8 @@
 #include "src/server/sqlite_journal.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,7 +10,9 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "src/base/random.h"
@@ -24,6 +28,8 @@ using stores::sqlite::ResetAtEnd;
 using stores::sqlite::Statement;
 
 constexpr std::int64_t kFormat = 1;
+// This byte of the database is beyond those that SQLite locks.
+constexpr off_t kLockedByte = 0x7fff'ffff'ffff'0000;
 
 // The log is folded into the database each 16 MiB; a commit that does it takes some milliseconds.
 constexpr const char* kSettings = R"sql(
@@ -74,17 +80,50 @@ struct SqliteJournal::Statements {
   }
 };
 
-SqliteJournal::SqliteJournal(SqliteJournalOptions options) : options_(std::move(options)) {}
+SqliteJournal::SqliteJournal(SqliteJournalOptions options) : options_(std::move(options)) {
+  // SQLite refuses a path with a symbolic link in it, such as systemd makes for a state folder.
+  std::error_code error;  // Then open() fails with a reason.
+  const auto whole = std::filesystem::absolute(options_.folder, error);
+  const auto real = std::filesystem::weakly_canonical(whole, error);
+  options_.folder = (error ? whole.lexically_normal() : real).string();
+  while (options_.folder.size() > 1 && options_.folder.ends_with('/')) options_.folder.pop_back();
+}
 
-SqliteJournal::~SqliteJournal() {
+SqliteJournal::~SqliteJournal() { close(); }
+
+void SqliteJournal::close() {
   const InsideSqlite inside;
   statements_.reset();
   // A log that could not be synced once must not be folded into the database.
   if (dead_ && db_ != nullptr) {
     sqlite3_db_config(db_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   }
+  if (options_.look_only && db_ != nullptr) {
+    static_cast<void>(run("ROLLBACK"));
+    sqlite3_db_config(db_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  }
+  const bool ours = has_term_ && !dead_ && !lost_ && files_in_place();
   sqlite3_close_v2(db_);
-  if (lock_ >= 0) ::close(lock_);
+  db_ = nullptr;
+  // SQLite has folded the log into the database and removed it. When it could not, the next start
+  // needs the log.
+  if (ours && file_at("-wal") == FileId{} && file_at("") == database_) {
+    identity_->closed = true;
+    static_cast<void>(identity_->write(options_.folder));
+  }
+  if (!has_term_ && made_database_) {
+    for (const char* suffix : {"", "-wal", "-shm"}) ::unlink((path() + suffix).c_str());
+  }
+  if (!has_term_ && made_folder_) {
+    ::unlink((options_.folder + "/lock").c_str());
+    ::rmdir(options_.folder.c_str());
+  }
+  has_term_ = made_database_ = made_folder_ = false;
+  // After SQLite: closing a descriptor of the database drops SQLite's own locks on it.
+  for (int* file : {&database_lock_, &lock_}) {
+    if (*file >= 0) ::close(*file);
+    *file = -1;
+  }
 }
 
 Error SqliteJournal::error(int code) const {
@@ -94,18 +133,64 @@ Error SqliteJournal::error(int code) const {
 }
 
 Result<void> SqliteJournal::open() {
+  auto opened = options_.look_only ? open_to_look() : open_folder();
+  if (!opened) close();  // Nothing stays behind that was not there before.
+  return opened;
+}
+
+Result<void> SqliteJournal::open_folder() {
   const InsideSqlite inside;
   if (auto good = check_folder(); !good) return good;
   if (auto locked = take_lock(); !locked) return locked;
+  auto identity = FolderIdentity::read(options_.folder);
+  if (!identity) return identity.error();
+  identity_ = *std::move(identity);
+  if (auto locked = lock_database(); !locked) return locked;
+  struct stat status {};
+  const bool log_was_there =
+      ::stat((path() + "-wal").c_str(), &status) == 0 && status.st_size > 0;
   if (auto opened = open_database(); !opened) return opened;
   if (auto fits = create_or_check(); !fits) return fits;
+  if (auto known = identify_journal(log_was_there); !known) return known;
   statements_ = std::make_unique<Statements>();
   if (const int code = statements_->prepare(db_); code != SQLITE_OK) return error(code);
   return begin_term();
 }
 
+Result<void> SqliteJournal::open_to_look() {
+  const InsideSqlite inside;
+  struct stat status {};
+  if (::stat(path().c_str(), &status) != 0 || status.st_size == 0) {
+    return Error(Errc::kInvalidArgument, "there is no journal at " + path());
+  }
+  // A log can be read only with its shared memory, which SQLite makes beside it.
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
+  if (const int code = sqlite3_open_v2(path().c_str(), &db_, flags, nullptr); code != SQLITE_OK) {
+    return error(code);
+  }
+  sqlite3_extended_result_codes(db_, 1);
+  sqlite3_busy_timeout(db_, 2'000);
+  if (auto begun = run("BEGIN; SELECT count(*) FROM sqlite_schema"); !begun) return begun;
+  if (auto fits = create_or_check(); !fits) return fits;
+  statements_ = std::make_unique<Statements>();
+  if (const int code = statements_->prepare(db_); code != SQLITE_OK) return error(code);
+  return {};
+}
+
 Result<void> SqliteJournal::check_folder() {
   const std::string& folder = options_.folder;
+  // First what is there: a folder that nobody may use is not made.
+  std::string there = folder;
+  struct stat status {};
+  while (there != "/" && ::stat(there.c_str(), &status) != 0 && errno == ENOENT) {
+    there = stores::sqlite::folder_of(there);
+  }
+  made_folder_ = there != folder;
+  if (!made_folder_ && S_ISREG(status.st_mode)) {
+    return Error(Errc::kInvalidArgument,
+                 "journal " + folder + ": is a file; name a folder, which is made if need be");
+  }
+  if (auto usable = check_file_system(there); !usable) return usable;
   if (!stores::sqlite::make_folders(folder)) {
     return Error(errno == EACCES || errno == EPERM ? Errc::kPermissionDenied : Errc::kUnavailable,
                  "journal " + folder + ": cannot make the folder: " + std::strerror(errno));
@@ -117,7 +202,12 @@ Result<void> SqliteJournal::check_folder() {
     ::fsync(above);
     ::close(above);
   }
-  const auto found = stores::sqlite::file_system_at(folder);
+  return {};
+}
+
+Result<void> SqliteJournal::check_file_system(const std::string& at) const {
+  const std::string& folder = options_.folder;
+  const auto found = stores::sqlite::file_system_at(at);
   if (!found) return found.error();
   if (!found->allowed) {
     return Error(Errc::kUnsupported, "journal " + folder + ": lies on " + found->name +
@@ -150,6 +240,30 @@ Result<void> SqliteJournal::take_lock() {
   return {};
 }
 
+// Whoever has the database open has this lock, so a free one proves that the last server is dead,
+// whatever became of the file `lock`.
+Result<void> SqliteJournal::lock_database() {
+  const std::string name = path();
+  struct stat status {};
+  const bool missing = ::lstat(name.c_str(), &status) != 0 && errno == ENOENT;
+  if (missing && had_journal()) return lost_database("is missing");
+  database_lock_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (database_lock_ < 0) {
+    return Error(errno == EACCES || errno == EPERM ? Errc::kPermissionDenied : Errc::kUnavailable,
+                 "journal " + name + ": " + std::strerror(errno));
+  }
+  made_database_ = missing;
+  struct flock one {};
+  one.l_type = F_WRLCK;
+  one.l_whence = SEEK_SET;
+  one.l_start = kLockedByte;
+  one.l_len = 1;
+  if (::fcntl(database_lock_, F_OFD_SETLK, &one) == 0) return {};
+  return Error(Errc::kStoreInUse, "journal " + options_.folder +
+                                      ": a server uses the folder, whose file 'lock' was removed "
+                                      "or replaced; stop that server first");
+}
+
 Result<void> SqliteJournal::open_database() {
   const char* vfs = options_.vfs.empty() ? nullptr : options_.vfs.c_str();
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
@@ -180,6 +294,10 @@ Result<void> SqliteJournal::create_or_check() {
   if (const int code = tables.step(); code != SQLITE_ROW) return error(code);
   const bool fresh = tables.integer(0) == 0;
   tables.finalize();
+  if (fresh && options_.look_only) {
+    return Error(Errc::kCorruptState, "journal " + path() + ": is empty");
+  }
+  if (fresh && had_journal()) return lost_database("is empty");
   if (fresh) {
     const auto drawn = base::random_128();
     const std::string fill = "INSERT INTO meta VALUES (1, " + std::to_string(kFormat) + ", '" +
@@ -190,7 +308,8 @@ Result<void> SqliteJournal::create_or_check() {
     }
   }
   Statement meta;
-  meta.prepare(db_, "SELECT format, id, room, head_batch, head_count, head_checksum FROM meta");
+  meta.prepare(db_,
+               "SELECT format, id, room, head_batch, head_count, head_checksum, term FROM meta");
   if (const int code = meta.step(); code != SQLITE_ROW) {
     return Error(Errc::kCorruptState, "journal " + path() + ": this is no journal of Holdfast");
   }
@@ -200,6 +319,7 @@ Result<void> SqliteJournal::create_or_check() {
                                              ", which this version does not know; upgrade");
   }
   id_ = meta.text(1);
+  term_ = meta.text(6);
   room_ = as_read(meta.integer(2));
   head_.batch = as_read(meta.integer(3));
   head_.count = static_cast<std::uint32_t>(meta.integer(4));
@@ -210,20 +330,73 @@ Result<void> SqliteJournal::create_or_check() {
   return {};
 }
 
+bool SqliteJournal::had_journal() const { return identity_ && !identity_->term.empty(); }
+
+Error SqliteJournal::lost_database(const std::string& what) const {
+  return {Errc::kCorruptState,
+          "journal " + path() + ": " + what + ", but " + options_.folder +
+              "/journal.id says that the folder has journal " + identity_->id +
+              ". Put the file back, with journal.db-wal if there is one, or restore a backup. To "
+              "forget all locks, stop every client, and remove the folder"};
+}
+
+// The database as the last server left it, or a copy that was put back?
+Result<void> SqliteJournal::identify_journal(bool log_was_there) {
+  stores::sqlite::FileIdentity file;
+  if (!stores::sqlite::identify(path(), file)) {
+    return Error(Errc::kUnavailable, "journal " + path() + ": " + std::strerror(errno));
+  }
+  opening_.began = term_.empty();
+  std::string& why = opening_.restored;
+  if (!opening_.began) {
+    if (!identity_) {
+      why = "its folder has no journal.id";
+    } else if (identity_->id != id_) {
+      why = "journal.id names another journal, " + identity_->id;
+    } else if (identity_->term != term_ && identity_->next != term_) {
+      why = "its term is " + term_ + ", but journal.id has seen " + identity_->term;
+    } else if (identity_->inode != file.inode || identity_->birth != file.birth) {
+      why = "journal.db is another file than the last server had";
+    } else if (!identity_->closed && !log_was_there) {
+      why = "its log, journal.db-wal, is missing or empty";
+    } else if (identity_->restored) {
+      why = "the wait after it was restored has not ended";
+    }
+  }
+  const std::string before = identity_ && identity_->id == id_ ? identity_->term : term_;
+  identity_ = FolderIdentity{id_, before, {}, false, !why.empty(), file.inode, file.birth};
+  return {};
+}
+
+Result<void> SqliteJournal::settle() {
+  identity_->restored = false;
+  return identity_->write(options_.folder);
+}
+
+// journal.id knows both terms while the new one begins: a crash leaves either of them.
 Result<void> SqliteJournal::begin_term() {
-  const std::string drawn = base::to_hex(0, base::random_128().low).substr(24);
   Statement next;
-  next.prepare(db_,
-               "UPDATE meta SET terms = terms + 1, term = (terms + 1) || '-' || ?1 "
-               "RETURNING term");
-  next.bind_text(1, drawn);
+  next.prepare(db_, "SELECT (terms + 1) || '-' || ?1 FROM meta");
+  next.bind_text(1, base::to_hex(0, base::random_128().low).substr(24));
   if (const int code = next.step(); code != SQLITE_ROW) return error(code);
-  term_ = next.text(0);
+  const std::string term(next.text(0));
+  next.finalize();
+  identity_->next = term;
+  if (!opening_.began) identity_->term = term_;
+  if (auto known = identity_->write(options_.folder); !known) return known;
+  next.prepare(db_, "UPDATE meta SET terms = terms + 1, term = ?1");
+  next.bind_text(1, term);
   if (const int code = next.run(); code != SQLITE_OK) return error(code);
   next.finalize();
+  term_ = term;
+  has_term_ = true;
   database_ = file_at("");
   log_ = file_at("-wal");
-  return {};
+  shared_ = file_at("-shm");
+  made_database_ = made_folder_ = false;
+  identity_->term = term;
+  identity_->next.clear();
+  return identity_->write(options_.folder);
 }
 
 SqliteJournal::FileId SqliteJournal::file_at(const char* suffix) const {
@@ -235,7 +408,8 @@ SqliteJournal::FileId SqliteJournal::file_at(const char* suffix) const {
 bool SqliteJournal::files_in_place() {
   int moved = 0;
   sqlite3_file_control(db_, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
-  return moved == 0 && file_at("") == database_ && file_at("-wal") == log_;
+  return moved == 0 && file_at("") == database_ && file_at("-wal") == log_ &&
+         file_at("-shm") == shared_;
 }
 
 Result<SnapshotHead> SqliteJournal::head() { return head_; }
@@ -305,13 +479,52 @@ Result<bool> SqliteJournal::trim() {
   return sqlite3_changes64(db_) > 0;
 }
 
+Commit SqliteJournal::look() {
+  const InsideSqlite inside;
+  if (dead_) return Commit::kUnknown;
+  if (!files_in_place()) return moved();
+  int code = SQLITE_OK;
+  {
+    const ResetAtEnd reset(statements_->term);
+    code = statements_->term.step();
+    if (code == SQLITE_ROW) {
+      return statements_->term.text(0) == term_ ? Commit::kCommitted : replaced();
+    }
+  }
+  return code == SQLITE_DONE ? replaced() : failed(code);
+}
+
+DiskSpace SqliteJournal::space() const {
+  DiskSpace space;
+  struct statvfs disk {};
+  if (::statvfs(options_.folder.c_str(), &disk) != 0) return space;
+  space.free = disk.f_bavail * disk.f_frsize;
+  space.size = (disk.f_blocks - disk.f_bfree + disk.f_bavail) * disk.f_frsize;
+  for (const char* suffix : {"", "-wal", "-shm"}) {
+    struct stat status {};
+    if (::stat((path() + suffix).c_str(), &status) == 0) {
+      space.journal += static_cast<std::uint64_t>(status.st_blocks) * 512;
+    }
+  }
+  return space;
+}
+
+Commit SqliteJournal::moved() {
+  lost_ = true;
+  reason_ = "journal " + path() + ": the database or its log was moved, removed or replaced";
+  return Commit::kRefused;
+}
+
+Commit SqliteJournal::replaced() {
+  lost_ = true;
+  reason_ = "journal " + path() + ": another server has begun a term of its own";
+  return Commit::kRefused;
+}
+
 Commit SqliteJournal::guarded(Statement& write) {
   const InsideSqlite inside;
   if (dead_) return Commit::kUnknown;
-  if (!files_in_place()) {
-    reason_ = "journal " + path() + ": the database or its log was moved, removed or replaced";
-    return Commit::kRefused;
-  }
+  if (!files_in_place()) return moved();
   if (const int code = statements_->begin.run(); code != SQLITE_OK) return failed(code);
   bool ours = false;
   {
@@ -320,8 +533,7 @@ Commit SqliteJournal::guarded(Statement& write) {
   }
   if (!ours) {
     statements_->rollback.run();
-    reason_ = "journal " + path() + ": another server has begun a term of its own";
-    return Commit::kRefused;
+    return replaced();
   }
   int code = write.run();
   if (code == SQLITE_OK) code = statements_->commit.run();

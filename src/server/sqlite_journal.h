@@ -1,18 +1,19 @@
 // The journal in a folder: one SQLite database in WAL mode, one synced transaction per batch.
 //
-//   FOLDER/lock         an OFD lock on it says that a server lives
+//   FOLDER/lock         an OFD lock on it says that a server lives, and which one
+//   FOLDER/journal.id   which journal the folder has (folder_identity.h)
 //   FOLDER/journal.db   meta: one row with format, id, term, and the snapshot's head
 //                       ring: a row per batch at number modulo the ring's size
 //                       chunk: rows of the snapshot
+//                       an OFD lock on its last byte says that a server lives, without `lock`
 //
 // Batches overwrite the rows of old ones, because deleting rows stalls for up to 0.8 s.
 //
 // Guarantee: one process at a time has the folder open, for as long as it or a fork of it lives.
-// Each commit compares the term in the database, and that database and log are still the files at
-// their paths; otherwise kRefused. A commit that was answered survives `kill -9`, and a power
-// failure if the disk syncs.
-// Not guaranteed: that a copied folder is noticed. Copy it while no server runs, and restore
-// nothing under a running one.
+// Each commit and each look() compare the term in the database, and that database and log are still
+// the files at their paths; otherwise kRefused. A commit that was answered survives `kill -9`, and
+// a power failure if the disk syncs. open() tells a copy from the journal itself.
+// Not guaranteed: that bytes written into the database's own file are noticed.
 //
 // Thread-safety: one thread at a time. Blocking: the disk.
 // Errors: as Journal. kStoreInUse: another server has the folder. kUnsupported: a file system that
@@ -23,8 +24,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "src/server/folder_identity.h"
 #include "src/server/journal.h"
 
 namespace holdfast::stores::sqlite {
@@ -38,6 +41,12 @@ struct SqliteJournalOptions {
   // --- For tests.
   std::string vfs{};          // SQLite's; empty: the usual one.
   std::uint64_t room = 8'192;  // Batches in the ring. Fixed when the folder is made.
+  // ---
+  // To look only: a server may run meanwhile. open() shows the journal of one instant; it takes no
+  // lock, begins no term and writes nothing. Nothing that writes may be called.
+  bool look_only = false;
+  // Another name than FOLDER/journal.db: a backup's. For looks only.
+  std::string file{};
 };
 
 class SqliteJournal final : public Journal {
@@ -50,6 +59,10 @@ class SqliteJournal final : public Journal {
   Result<void> open() override;
   std::string id() const override { return id_; }
   std::string term() const override { return term_; }
+  JournalAtOpen opening() const override { return opening_; }
+  Result<void> settle() override;
+  Commit look() override;
+  DiskSpace space() const override;
   Result<SnapshotHead> head() override;
   Result<std::string> chunk(const SnapshotHead& head, std::uint32_t index) override;
   Result<std::uint64_t> last() override;
@@ -70,22 +83,42 @@ class SqliteJournal final : public Journal {
     bool operator==(const FileId&) const = default;
   };
 
+  Result<void> open_folder();
+  Result<void> open_to_look();
   Result<void> check_folder();
+  bool had_journal() const;
+  Error lost_database(const std::string& what) const;
+  Result<void> check_file_system(const std::string& at) const;
   Result<void> take_lock();
+  Result<void> lock_database();
   Result<void> open_database();
+  // Compares the folder's identity with the database.
+  Result<void> identify_journal(bool log_was_there);
   Result<void> create_or_check();
   Result<void> begin_term();
   Result<void> run(const char* text);
   Error error(int code) const;
   bool files_in_place();
   FileId file_at(const char* suffix) const;
+  void close();
   // Runs the statement in one guarded, synced transaction.
   Commit guarded(stores::sqlite::Statement& write);
   Commit failed(int code);
-  std::string path() const { return options_.folder + "/journal.db"; }
+  Commit moved();
+  Commit replaced();
+  std::string path() const {
+    return options_.file.empty() ? options_.folder + "/journal.db" : options_.file;
+  }
 
-  const SqliteJournalOptions options_;
+  SqliteJournalOptions options_;
   int lock_ = -1;
+  int database_lock_ = -1;
+  bool made_folder_ = false;
+  bool made_database_ = false;
+  bool has_term_ = false;
+  bool lost_ = false;  // The files or the term are another's.
+  std::optional<FolderIdentity> identity_;  // As it is in the folder.
+  JournalAtOpen opening_;
   sqlite3* db_ = nullptr;
   std::unique_ptr<Statements> statements_;
   std::string id_;
@@ -94,6 +127,7 @@ class SqliteJournal final : public Journal {
   SnapshotHead head_;
   FileId database_;
   FileId log_;
+  FileId shared_;
   bool dead_ = false;  // After an error whose outcome is not known.
   std::string reason_;
 };

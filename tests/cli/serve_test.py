@@ -4,6 +4,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -196,6 +197,204 @@ class RefusalTest(ServeCase):
                 (("here",), "here")):
             with self.subTest(arguments=arguments):
                 self.assertIn(word, self.refused(*arguments))
+
+
+class FolderTest(ServeCase):
+    """The journal's files are deleted, moved and replaced, under a server and between two of them."""
+
+    def file(self, name):
+        return os.path.join(self.data, name)
+
+    def held(self):
+        """A server that holds one lock, which was acquired before the journal was copied."""
+        self.start()
+        self.lease = self.ok("acquire", "--ttl", "60s", "job").stdout.strip()
+
+    def start_restored(self, *arguments):
+        self.server, said = self.serve("--listen", f"127.0.0.1:{self.port}", "--data", self.data,
+                                       *arguments)
+        return said
+
+    def test_a_deleted_lock_file_lets_no_second_server_in(self):
+        self.start()
+        holder = self.holder("job", ttl="2s")  # It only renews from now on.
+        os.remove(self.file("lock"))
+        for _ in range(3):  # The first refused one leaves a new file behind.
+            line = self.refused("--listen", "127.0.0.1:0", "--data", self.data)
+            self.assertIn("a server uses the folder", line)
+        self.assertEqual(self.holdfast("run", "--wait", "3s", "job", "--", "true").returncode, 124)
+        self.assertIsNone(holder.process.poll())
+        self.kill()
+        self.start()
+        holder.signal(signal.SIGTERM)
+        self.assertEqual(holder.status(), 143)
+
+    def test_a_server_whose_clients_only_renew_ends_when_its_files_are_taken_away(self):
+        for name in ("journal.db", "journal.db-wal", "journal.db-shm"):
+            self.data = self.path("taken-" + name)
+            self.start()
+            holder = self.holder("job", ttl="2s")
+            os.rename(self.file(name), self.file("away"))
+            self.assertEqual(self.server.wait(PATIENCE), 125)
+            self.assertIn("moved, removed or replaced", self.server.stderr.read())
+            self.assertEqual(holder.status(), 123, "it is told of the loss")
+
+    def test_a_folder_that_lost_its_database_never_begins_anew(self):
+        for damage in ("remove", "empty", "remove with its log"):
+            with self.subTest(damage=damage):
+                self.data = self.path(damage)
+                self.assertTrue(self.start()["new_journal"])
+                self.ok("acquire", "--ttl", "60s", "job")
+                self.kill()
+                if damage == "empty":
+                    os.truncate(self.file("journal.db"), 0)
+                    os.remove(self.file("journal.db-wal"))
+                else:
+                    os.remove(self.file("journal.db"))
+                if damage == "remove with its log":
+                    os.remove(self.file("journal.db-wal"))
+                line = self.refused("--listen", "127.0.0.1:0", "--data", self.data)
+                self.assertRegex(line, "is (missing|empty)")
+                self.assertIn("journal.id", line)
+                self.assertIn("restore a backup", line)
+
+    def test_a_database_that_lost_its_log_grants_nothing(self):
+        self.held()
+        self.server.terminate()
+        self.server.wait(PATIENCE)
+        self.start()
+        self.ok("acquire", "--ttl", "60s", "forgotten")
+        self.kill()
+        os.remove(self.file("journal.db-wal"))
+        said = self.start_restored()
+        self.assertRegex(said["restored"], "term|log")
+        self.assertEqual(said["quiet_s"], 24 * 3600)
+        done = self.holdfast("run", "--no-wait", "forgotten", "--", "true")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("--clients-stopped", done.stderr)
+
+    def test_a_copy_of_the_folder_waits_until_clients_are_stopped(self):
+        self.held()
+        self.server.terminate()
+        self.server.wait(PATIENCE)
+        before = self.path("copy")
+        shutil.copytree(self.data, before)
+        self.start()
+        token = self.ok("run", "other", "--", "sh", "-c", "echo $HOLDFAST_TOKEN").stdout.strip()
+        self.kill()
+        shutil.rmtree(self.data)
+        shutil.copytree(before, self.data)
+        for _ in range(2):  # A restart does not end the wait.
+            said = self.start_restored()
+            done = self.holdfast("run", "--no-wait", "other", "--", "true")
+            self.assertEqual(done.returncode, 125)
+            self.assertIn("grants nothing", done.stderr)
+            self.ok("ls")  # Reads are answered.
+            self.server.terminate()
+            self.assertEqual(self.server.wait(PATIENCE), 0)
+        said = self.start_restored("--clients-stopped")
+        self.assertEqual(said["quiet_s"], 0)
+        later = self.ok("run", "other", "--", "sh", "-c", "echo $HOLDFAST_TOKEN").stdout.strip()
+        self.assertGreater(later, token)
+        self.ok("release", self.lease)
+        self.server.terminate()
+        self.server.wait(PATIENCE)
+        self.assertEqual(self.start()["restored"], "")
+
+    def test_it_says_which_journal_it_took_up(self):
+        first = self.start()
+        self.assertTrue(first["new_journal"])
+        self.ok("acquire", "--ttl", "60s", "job")
+        self.kill()
+        again = self.start()
+        self.assertEqual((again["new_journal"], again["locks"], again["restored"]), (False, 1, ""))
+        self.assertRegex(again["term"], "^2-")
+
+    def test_its_files_are_for_its_user_alone(self):
+        os.umask(0o022)
+        self.start()
+        self.ok("run", "job", "--", "true")
+        for name in os.listdir(self.data):
+            self.assertEqual(os.stat(self.file(name)).st_mode & 0o777, 0o600, name)
+
+    def test_a_start_that_fails_leaves_nothing_behind(self):
+        os.mkdir(self.path("folder"))
+        with open(self.path("folder/file"), "w", encoding="utf-8"):
+            pass
+        line = self.refused("--listen", "127.0.0.1:0", "--data", self.path("folder/file"))
+        self.assertIn("is a file", line)
+        self.start()
+        self.refused("--listen", f"127.0.0.1:{self.port}", "--data", self.path("folder/new"))
+        self.assertEqual(os.listdir(self.path("folder")), ["file"])
+
+
+class ToolsTest(ServeCase):
+    """`holdfast server`: the journal is verified, backed up under a server, and put back."""
+
+    def test_a_backup_of_a_live_server_is_whole_and_comes_back(self):
+        self.start()
+        leases = {name: self.ok("acquire", "--ttl", "60s", name).stdout.strip()
+                  for name in ("a", "b", "c")}
+        copy = self.path("copy")
+        said = json.loads(self.ok("server", "backup", self.data, copy, "--json").stdout)
+        self.assertEqual((said["locks"], said["holders"], said["waiters"]), (3, 3, 0))
+        self.assertEqual(os.stat(copy).st_mode & 0o777, 0o600)
+        self.ok("release", leases.pop("a"))  # The server goes on.
+        self.kill()
+        for name in ("journal.db", "journal.db-wal", "journal.db-shm"):
+            os.rename(os.path.join(self.data, name), self.path("old-" + name))
+        self.assertIn("24 h", self.ok("server", "restore", copy, self.data).stdout)
+        self.server, said = self.serve("--listen", f"127.0.0.1:{self.port}", "--data", self.data)
+        self.assertEqual((said["locks"], said["quiet_s"]), (3, 24 * 3600))
+        self.kill()
+        self.server, said = self.serve("--listen", f"127.0.0.1:{self.port}", "--data", self.data,
+                                       "--clients-stopped")
+        for lease in leases.values():
+            self.ok("release", lease)
+
+    def test_a_backup_over_the_databases_own_file_is_noticed(self):
+        self.start()
+        copy = self.path("copy")
+        self.ok("server", "backup", self.data, copy)
+        self.server.terminate()
+        self.assertEqual(self.server.wait(PATIENCE), 0)
+        with open(copy, "rb") as source, open(os.path.join(self.data, "journal.db"), "r+b") as target:
+            target.write(source.read())
+            target.truncate()
+        self.assertIn("term", self.start()["restored"])
+
+    def test_verify_finds_damage(self):
+        self.start()
+        self.ok("acquire", "--ttl", "60s", "a-lock-with-a-long-name")
+        said = self.ok("server", "verify", self.data).stdout
+        self.assertIn("holders: 1", said)
+        copy = self.path("copy")
+        self.ok("server", "backup", self.data, copy)
+        with open(copy, "r+b") as file:
+            content = file.read()
+            at = content.index(b"a-lock-with-a-long-name")
+            file.seek(at)
+            file.write(b"A")
+        done = self.holdfast("server", "verify", copy)
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("checksum", done.stderr)
+
+    def test_what_cannot_be_is_refused_with_a_reason(self):
+        self.start()
+        copy = self.path("copy")
+        self.ok("server", "backup", self.data, copy)
+        for words, reason in ((("verify", self.path("nowhere")), "no journal"),
+                              (("verify",), "FOLDER-OR-BACKUP"),
+                              (("backup", self.data), "FOLDER BACKUP"),
+                              (("backup", self.data, copy), "is there already"),
+                              (("backup", self.path("nowhere"), self.path("x")), "no journal"),
+                              (("restore", copy, self.data), "has a journal"),
+                              (("restore", self.path("nowhere"), self.path("y")), "no journal"),
+                              (("mend", self.data), "verify, backup or restore")):
+            with self.subTest(words=words):
+                done = self.holdfast("server", *words)
+                self.assertEqual(done.returncode, 125)
+                self.assertIn(reason, done.stderr)
 
 
 class StrangerTest(ServeCase):

@@ -163,7 +163,7 @@ class SystemdTest(Deployment):
             text = text.replace("/usr/local/lib/holdfast/", f"{DEPLOY}/systemd/")
             (units / source.name).write_text(text, encoding="utf-8")
         names = sorted(str(path) for path in units.iterdir())
-        self.assertEqual(len(names), 3)
+        self.assertEqual(len(names), 4)
         code, said = self.run_it(["systemd-analyze", "verify", "--man=no", *names])
         self.assertEqual([code, [line for line in said.splitlines() if str(units) in line]], [0, []],
                          said)
@@ -247,7 +247,7 @@ class PageTest(unittest.TestCase):
     def test_what_the_page_shows_is_in_the_files(self):
         page = (ROOT / "docs/guide/deploy.md").read_text(encoding="utf-8")
         blocks = markdown.blocks(page, "(?:ini|yaml)")
-        self.assertEqual(len(blocks), 4)
+        self.assertEqual(len(blocks), 5)
         for line, before, body in blocks:
             source = re.fullmatch(r"<!-- from: (\S+) -->", before)
             self.assertTrue(source, f"line {line}: no <!-- from: FILE --> before the block")

@@ -328,11 +328,36 @@ Result<void> parse_serve(const Arguments& arguments, ServeOptions& into) {
   table.value("--listen", into.listen, read_text);
   table.value("--data", into.data, read_text);
   table.value("--journal", into.journal, read_text);
+  table.flag("--clients-stopped", into.clients_stopped);
   auto parsed = table.parse(arguments);
   if (!parsed || into.common.help) return parsed;
   if (into.data && into.journal) {
     return invalid(
         "--data and --journal contradict each other: --data DIR is --journal sqlite:DIR");
+  }
+  return {};
+}
+
+Result<void> parse_server(const Arguments& arguments, ServerToolOptions& into) {
+  OptionTable table("server");
+  table.flag("-h,--help", into.common.help);
+  table.value("--log-format", into.common.log_format, read_log_format);
+  table.flag("--json", into.common.json);
+  table.flag("-q,--quiet", into.common.quiet);
+  table.positional("verify", into.verb, /*required=*/false);
+  table.positional("FROM", into.from, /*required=*/false);
+  table.positional("TO", into.to, /*required=*/false);
+  auto parsed = table.parse(arguments);
+  if (into.common.help) return {};
+  if (!parsed) return parsed;
+  const bool copies = into.verb == "backup" || into.verb == "restore";
+  if (!copies && into.verb != "verify") {
+    return invalid("say what to do: holdfast server verify, backup or restore");
+  }
+  if (into.from.empty() || into.to.empty() == copies) {
+    return invalid(into.verb == "verify"   ? "write holdfast server verify FOLDER-OR-BACKUP"
+                   : into.verb == "backup" ? "write holdfast server backup FOLDER BACKUP"
+                                           : "write holdfast server restore BACKUP FOLDER");
   }
   return {};
 }

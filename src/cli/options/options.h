@@ -125,6 +125,14 @@ struct ServeOptions {
   std::string listen = "127.0.0.1:7420";
   std::optional<std::string> data;
   std::optional<std::string> journal;
+  bool clients_stopped = false;
+};
+
+struct ServerToolOptions {
+  CommonOptions common;  // Among these: json, quiet, help, log_format.
+  std::string verb;      // "verify", "backup", "restore"
+  std::string from;
+  std::string to;
 };
 
 struct BenchOptions {
@@ -162,6 +170,7 @@ Result<void> parse_doctor(const Arguments& arguments, DoctorOptions& into);
 Result<void> parse_store(const Arguments& arguments, StoreOptions& into);
 Result<void> parse_failover(const Arguments& arguments, FailoverOptions& into);
 Result<void> parse_serve(const Arguments& arguments, ServeOptions& into);
+Result<void> parse_server(const Arguments& arguments, ServerToolOptions& into);
 Result<void> parse_bench(const Arguments& arguments, BenchOptions& into);
 Result<void> parse_fence(const Arguments& arguments, FenceOptions& into);
 

@@ -1,6 +1,9 @@
 #include "src/server/front/call_runner.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 #include <variant>
@@ -165,11 +168,25 @@ void run_value(Service& service, const PendingReply& reply, const Call& call) {
 
 std::string status_reply(const CommandContext& context) {
   const Greeting& greeting = context.greeting();
-  const std::pair<std::string_view, std::string> fields[] = {{"version", greeting.version},
-                                                             {"journal", greeting.journal},
-                                                             {"journal_id", context.journal_id()},
-                                                             {"place", greeting.place},
-                                                             {"term", context.term()}};
+  const Service::State state = context.state();
+  const auto up = std::chrono::duration_cast<std::chrono::seconds>(base::BootClock::now() -
+                                                                   greeting.started);
+  const std::pair<std::string_view, std::string> fields[] = {
+      {"version", greeting.version},
+      {"journal", greeting.journal},
+      {"journal_id", context.journal_id()},
+      {"place", greeting.place},
+      {"term", context.term()},
+      {"pid", std::to_string(::getpid())},
+      {"uptime_s", std::to_string(up.count())},
+      {"connections", std::to_string(context.connections())},
+      {"holders", std::to_string(state.holders)},
+      {"waiters", std::to_string(state.waiters)},
+      {"uncommitted_bytes", std::to_string(state.uncommitted)},
+      {"full", state.full ? "1" : "0"},
+      {"journal_bytes", std::to_string(state.disk.journal)},
+      {"disk_free_bytes", std::to_string(state.disk.free)},
+      {"disk_size_bytes", std::to_string(state.disk.size)}};
   std::string bytes;
   append_array(bytes, 2 * std::size(fields));
   for (const auto& [name, value] : fields) {

@@ -162,6 +162,16 @@ void command(const CommandInput& input) {
   input.connection.reply(bytes);
 }
 
+std::string state_lines(const Service::State& state) {
+  return "journal_full:" + std::string(state.full ? "1" : "0") +
+         "\r\njournal_bytes:" + std::to_string(state.disk.journal) +
+         "\r\ndisk_free_bytes:" + std::to_string(state.disk.free) +
+         "\r\ndisk_size_bytes:" + std::to_string(state.disk.size) +
+         "\r\nuncommitted_bytes:" + std::to_string(state.uncommitted) +
+         "\r\n\r\n# Locks\r\nholders:" + std::to_string(state.holders) +
+         "\r\nwaiters:" + std::to_string(state.waiters) + "\r\n";
+}
+
 void info(const CommandInput& input) {
   const CommandContext& context = input.context;
   const auto up = std::chrono::duration_cast<std::chrono::seconds>(base::BootClock::now() -
@@ -174,7 +184,7 @@ void info(const CommandInput& input) {
                            std::to_string(context.connections()) +
                            "\r\n\r\n# Journal\r\njournal:" + context.greeting().journal +
                            "\r\njournal_id:" + context.journal_id() +
-                           "\r\nterm:" + context.term() + "\r\n";
+                           "\r\nterm:" + context.term() + "\r\n" + state_lines(context.state());
   std::string bytes;
   append_text(bytes, text);
   input.connection.reply(bytes);
@@ -194,7 +204,9 @@ void subscribe(const CommandInput& input) {
   for (std::size_t i = 1; i < input.words.size(); ++i) {
     const std::string channel(input.word(i));
     if (!input.context.subscribe(input.connection, channel)) {
-      return fail(input, "NOPERM not a channel of Holdfast's, or too many of them");
+      return fail(input, channel.starts_with("hf1:")
+                             ? "ERR this connection has as many channels as are allowed"
+                             : "ERR no such channel: those of Holdfast begin with hf1:");
     }
     tell_subscription(input, "subscribe", channel);
   }

@@ -25,6 +25,7 @@ class CommandContext {
   virtual std::optional<machine::Token> last_token(const std::string& lock) const = 0;
   virtual std::string journal_id() const = 0;
   virtual std::string term() const = 0;
+  virtual Service::State state() const = 0;
 
  protected:
   ~CommandContext() = default;

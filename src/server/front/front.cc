@@ -37,6 +37,17 @@ Error bad_address(const std::string& text, const std::string& why) {
   return {Errc::kInvalidArgument, "the address '" + text + "' " + why};
 }
 
+std::string lack_of_files(const std::error_code& error) {
+  if (error != std::errc::too_many_files_open &&
+      error != std::errc::too_many_files_open_in_system) {
+    return {};
+  }
+  return error == std::errc::too_many_files_open
+             ? ". New clients wait. Raise the limit of open files: LimitNOFILE= in a systemd unit, "
+               "or 'ulimit -Hn' in the shell that starts the server; a client needs four"
+             : ". New clients wait. Raise the kernel's limit, fs.file-max";
+}
+
 // "host:port", "[v6]:port".
 Result<tcp::endpoint> parse_address(const std::string& text) {
   const std::size_t colon = text.rfind(':');
@@ -98,12 +109,16 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   }
   std::string journal_id() const override { return service->journal_id(); }
   std::string term() const override { return service->term(); }
+  Service::State state() const override { return service->state(); }
 
   asio::io_context& io;
   const FrontLimits limits_;
   const Greeting greeting_;
   const std::function<void(const Error&)> on_stopped;
   Service* service = nullptr;
+  std::function<void(const std::string&)> warn = [](const std::string&) {};
+  bool told_of_accept = false;
+  bool told_of_limit = false;
 
   tcp::acceptor acceptor;
   port::BootTimer pause;
@@ -126,8 +141,12 @@ void Front::Impl::accept() {
   acceptor.async_accept([self = shared_from_this()](std::error_code error, tcp::socket socket) {
     if (error == asio::error::operation_aborted) return;
     if (error) {
+      if (!std::exchange(self->told_of_accept, true)) {
+        self->warn("cannot accept a connection: " + error.message() + lack_of_files(error));
+      }
       return self->pause.arm(kAcceptPause, [self] { self->accept(); });
     }
+    self->told_of_accept = false;
     self->admit(std::move(socket));
     self->accept();
   });
@@ -137,6 +156,10 @@ void Front::Impl::admit(tcp::socket socket) {
   std::error_code ignored;
   socket.non_blocking(true, ignored);
   if (open.size() >= limits_.connections) {
+    if (!std::exchange(told_of_limit, true)) {
+      warn("refused a connection: there are " + std::to_string(open.size()) +
+           " already, and no more are served");
+    }
     std::string bytes;
     append_error(bytes, "ERR max number of clients reached");
     socket.send(asio::buffer(bytes), 0, ignored);
@@ -238,6 +261,7 @@ Front::Front(asio::io_context& io, FrontLimits limits, Greeting greeting,
 
 Front::~Front() { impl_->close_all(); }
 
+void Front::warn_by(std::function<void(const std::string&)> warn) { impl_->warn = std::move(warn); }
 void Front::serve(Service& service) { impl_->service = &service; }
 
 Result<void> Front::listen(const std::string& address) {

@@ -57,6 +57,9 @@ class Front final : public ServiceListener {
 
   // Before listen().
   void serve(Service& service);
+  // Operators should know these, such as a lack of descriptors. `warn` is called on the loop's
+  // thread and must not block.
+  void warn_by(std::function<void(const std::string&)> warn);
   // "127.0.0.1:7420", "[::1]:0". Errors: kInvalidArgument (no such address, or not of loopback),
   // kUnavailable (the port is in use), kPermissionDenied.
   Result<void> listen(const std::string& address);

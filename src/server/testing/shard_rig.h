@@ -31,9 +31,17 @@ class ShardRig final : private ServiceListener {
     auto fold = fold_journal(*journal_);
     auto recovered = fold->take_all({}, wall);
     shard_ = std::make_unique<Shard>(*std::move(recovered), boot,
-                                     static_cast<ServiceListener&>(*this), options_);
+                                     static_cast<ServiceListener&>(*this), options_, quiet);
     commit();
   }
+
+  // SIGTERM: everything is committed, and the leases as they are.
+  void stop() {
+    commit();
+    while ((outbound_ = shard_->take_closing_batch(boot))) finish();
+  }
+  // For the next restart().
+  machine::Duration quiet{};
 
   Shard& shard() { return *shard_; }
 

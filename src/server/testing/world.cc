@@ -39,6 +39,7 @@ class Effects final : public RecordVisitor {
   bool on_client_floor(std::string, std::uint64_t) override { return true; }
   bool on_lock(LockHead) override { return true; }
   bool on_trace(std::string, BreakTrace) override { return true; }
+  bool on_closing() override { return true; }
   bool on_end(Instant) override { return true; }
 
   std::vector<machine::Effect> all;

@@ -1,27 +1,65 @@
 #include "src/stores/holdfast/status.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "holdfast/detail/number.h"
 
 namespace holdfast::stores::holdfast {
 
 Result<ServiceStatus> status_of(const redis::Reply& reply) {
   ServiceStatus status;
+  std::string full;
+  std::string free;
+  std::string size;
   const std::pair<std::string_view, std::string*> fields[] = {{"version", &status.version},
                                                               {"journal", &status.journal},
                                                               {"journal_id", &status.journal_id},
                                                               {"place", &status.place},
-                                                              {"term", &status.term}};
+                                                              {"term", &status.term},
+                                                              {"full", &full},
+                                                              {"disk_free_bytes", &free},
+                                                              {"disk_size_bytes", &size}};
   for (std::size_t i = 0; i + 1 < reply.items.size(); i += 2) {
     for (const auto& [name, value] : fields) {
       if (reply.items[i].text == name) *value = reply.items[i + 1].text;
     }
   }
+  status.full = full == "1";
+  status.disk_free = ::holdfast::detail::parse_number<std::uint64_t>(free).value_or(0);
+  status.disk_size = ::holdfast::detail::parse_number<std::uint64_t>(size).value_or(0);
   if (status.journal.empty() || status.term.empty()) {
     return Error{Errc::kVersionMismatch,
                  "the lock service does not say what it is: update this program or the server"};
   }
   return status;
 }
+
+namespace {
+
+constexpr std::uint64_t kNearlyFull = 80;  // Percent, as the server warns.
+
+void add_disk(port::Findings& findings, const ServiceStatus& status) {
+  if (status.full) {
+    port::add(findings, Severity::kProblem, "disk",
+              "the journal at " + status.place +
+                  " cannot be written: no lock is granted, and renewals go on",
+              "make room on its disk");
+    return;
+  }
+  if (status.disk_size == 0) return;
+  const std::uint64_t used = status.disk_size - std::min(status.disk_free, status.disk_size);
+  const std::uint64_t percent = used / (status.disk_size / 100 + 1);
+  const std::string text = "the journal's disk is " + std::to_string(percent) + " % full";
+  if (percent >= kNearlyFull) {
+    port::add(findings, Severity::kWarning, "disk", text + ": when it is full, no lock is granted",
+              "make room on the disk of " + status.place);
+  } else {
+    port::add(findings, Severity::kOk, "disk", text);
+  }
+}
+
+}  // namespace
 
 port::Findings findings_of(const ServiceStatus& status) {
   port::Findings findings;
@@ -38,6 +76,7 @@ port::Findings findings_of(const ServiceStatus& status) {
               "the journal is in memory: a restart forgets all locks",
               "start the server with --data DIR");
   }
+  add_disk(findings, status);
   port::add(findings, Severity::kOk, "transport",
             "without encryption and without users, for the programs of this host",
             "keep the port on loopback: everybody who reaches it may take and break locks");

@@ -3,6 +3,7 @@
 // Thread-safety: pure functions. Errors: kVersionMismatch: the answer lacks what it must have.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "holdfast/result.h"
@@ -17,6 +18,9 @@ struct ServiceStatus {
   std::string journal_id;
   std::string place;       // The folder, for people.
   std::string term;
+  bool full = false;            // The journal takes nothing for now.
+  std::uint64_t disk_free = 0;  // Bytes.
+  std::uint64_t disk_size = 0;  // 0: not known.
 
   bool durable() const { return journal != "memory"; }
 };

@@ -1,0 +1,40 @@
+// A journal's folder in the hands of an operator: look at it, copy it, put a copy back.
+//
+// Guarantee: a server may run on the folder meanwhile, but for restore_journal(). A backup is the
+// journal of one instant, in one file, and was read back whole before the call returned.
+// Not guaranteed: that a restored copy knows the newest grants. So the server that starts on it
+// grants nothing for 24 h.
+// Thread-safety: safe. Blocking: the disk.
+// Errors: kInvalidArgument (no journal there, or something where it must not be), kStoreInUse,
+// kCorruptState, kVersionMismatch, kPermissionDenied, kUnavailable; kUnsupported: left out of this
+// build.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "holdfast/export.h"
+#include "holdfast/result.h"
+
+namespace holdfast {
+
+struct JournalReport {
+  std::string id;
+  std::string term;           // The newest; a backup's ends in "-copy".
+  std::uint64_t batches = 0;  // The newest one's number.
+  std::uint64_t bytes = 0;    // The database has so many, without its log.
+  std::size_t locks = 0;      // With a holder or a waiter.
+  std::size_t holders = 0;
+  std::size_t waiters = 0;
+};
+
+// `at`: a folder, or the file of a backup.
+HOLDFAST_EXPORT Result<JournalReport> verify_journal(const std::string& at);
+HOLDFAST_EXPORT Result<JournalReport> back_up_journal(const std::string& folder,
+                                                      const std::string& destination);
+// `folder` has no database, or does not exist. Its journal.id, if it is there, stays.
+HOLDFAST_EXPORT Result<JournalReport> restore_journal(const std::string& backup,
+                                                      const std::string& folder);
+
+}  // namespace holdfast

@@ -1,0 +1,104 @@
+#include "src/server/folder_identity.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "holdfast/detail/number.h"
+
+namespace holdfast::server {
+namespace {
+
+constexpr std::string_view kFirst = "holdfast-journal 1\n";
+constexpr std::size_t kMostBytes = 1'024;
+
+Error failed(const std::string& path, const char* what) {
+  const int code = errno;
+  return {code == EACCES || code == EPERM ? Errc::kPermissionDenied : Errc::kUnavailable,
+          "journal " + path + ": cannot " + what + ": " + std::strerror(code)};
+}
+
+// "name value\n", off the front.
+std::optional<std::string_view> take(std::string_view& text, std::string_view name) {
+  if (!text.starts_with(name) || text.size() <= name.size() || text[name.size()] != ' ') {
+    return std::nullopt;
+  }
+  text.remove_prefix(name.size() + 1);
+  const std::size_t end = text.find('\n');
+  if (end == text.npos) return std::nullopt;
+  const std::string_view value = text.substr(0, end);
+  text.remove_prefix(end + 1);
+  return value;
+}
+
+}  // namespace
+
+std::string FolderIdentity::text() const {
+  return std::string(kFirst) + "id " + id + "\nterm " + term + "\nnext " + next + "\nclosed " +
+         (closed ? "yes" : "no") + "\nrestored " + (restored ? "yes" : "no") + "\ninode " +
+         std::to_string(inode) + "\nbirth " + std::to_string(birth) + "\n";
+}
+
+std::optional<FolderIdentity> FolderIdentity::parse(std::string_view text) {
+  if (!text.starts_with(kFirst)) return std::nullopt;
+  text.remove_prefix(kFirst.size());
+  const auto id = take(text, "id");
+  const auto term = take(text, "term");
+  const auto next = take(text, "next");
+  const auto closed = take(text, "closed");
+  const auto restored = take(text, "restored");
+  const auto inode = detail::parse_number<std::uint64_t>(take(text, "inode").value_or(""));
+  const auto birth = detail::parse_number<std::int64_t>(take(text, "birth").value_or(""));
+  if (!id || id->empty() || !term || !next || !closed || !restored || !inode || !birth) {
+    return std::nullopt;
+  }
+  return FolderIdentity{std::string(*id), std::string(*term), std::string(*next),
+                        *closed == "yes", *restored == "yes", *inode, *birth};
+}
+
+Result<std::optional<FolderIdentity>> FolderIdentity::read(const std::string& folder) {
+  const std::string path = folder + "/journal.id";
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (file < 0 && errno == ENOENT) return std::optional<FolderIdentity>();
+  if (file < 0) return failed(path, "open it");
+  char bytes[kMostBytes];
+  const ssize_t size = ::read(file, bytes, sizeof bytes);
+  const Error error = failed(path, "read it");
+  ::close(file);
+  if (size < 0) return error;
+  auto parsed = parse({bytes, static_cast<std::size_t>(size)});
+  if (parsed) return parsed;
+  return Error(Errc::kCorruptState,
+               "journal " + path + ": it is damaged. If " + folder +
+                   "/journal.db is the newest one, remove journal.id; the server then treats the "
+                   "journal as a restored copy");
+}
+
+Result<void> FolderIdentity::write(const std::string& folder) const {
+  const std::string path = folder + "/journal.id";
+  const std::string fresh = path + ".new";
+  const std::string bytes = text();
+  const int file =
+      ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file < 0) return failed(fresh, "make it");
+  const bool written =
+      ::write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) &&
+      ::fsync(file) == 0;
+  const Error error = failed(fresh, "write it");
+  ::close(file);
+  if (!written) return error;
+  if (::rename(fresh.c_str(), path.c_str()) != 0) return failed(path, "replace it");
+  const int above = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (above < 0) return failed(folder, "open it");
+  const bool synced = ::fsync(above) == 0;
+  const Error unsynced = failed(folder, "sync it");
+  ::close(above);
+  if (!synced) return unsynced;
+  return {};
+}
+
+}  // namespace holdfast::server
