@@ -63,14 +63,18 @@ bool Renewing::send_batch() {
   return true;
 }
 
-// Adoptions go in a batch of their own, after the renewals. An adoption may take longer, and is
-// retried at once.
+// Renewals go first, then heartbeats, then adoptions, each in batches of their own. A heartbeat may
+// be answered long before a renewal that replicas have to confirm, and its lease may be shorter.
+// An adoption may take longer, and is retried at once.
 std::vector<port::RenewItem> Renewing::take_outbox(Batch& batch) {
   std::vector<port::RenewItem> items;
   const base::LocalLock lock(mutex_);
-  const auto behind = std::stable_partition(outbox_.begin(), outbox_.end(),
-                                            [](const Outgoing& each) { return !each.adopted; });
-  const auto end = behind == outbox_.begin() ? outbox_.end() : behind;
+  const auto rank = [](const Outgoing& each) { return each.adopted ? 2 : each.waiting ? 1 : 0; };
+  int first = 2;
+  for (const Outgoing& each : outbox_) first = std::min(first, rank(each));
+  const auto end =
+      std::stable_partition(outbox_.begin(), outbox_.end(),
+                            [&](const Outgoing& each) { return rank(each) == first; });
   batch.sent.assign(std::move_iterator(outbox_.begin()), std::move_iterator(end));
   outbox_.erase(outbox_.begin(), end);
   outbox_.shrink_to_fit();  // It may have been thousands, and is empty for most of a lease.

@@ -1,4 +1,6 @@
 // ?replicas=N: a grant counts when N replicas have confirmed it, and not before.
+#include <future>
+#include <memory>
 #include <thread>
 
 #include "tests/faults/redis_harness.h"
@@ -118,6 +120,31 @@ TEST_F(RedisReplicasFaultsTest, ASlowReplicaOnlyDelaysWhatNeedsIt) {
   EXPECT_FALSE(slow->done_within(0ms));
   replica_->resume();
   EXPECT_TRUE(slow->grant().release());
+}
+
+// A renewal may wait for a replica for longer than the lease of the waiters beside it.
+TEST_F(RedisReplicasFaultsTest, ARenewalThatWaitsForAReplicaDelaysNoHeartbeat) {
+  Peer plain(primary_->url());
+  Lease blocker = plain.hold("b", 60s);
+  Peer one(url("1", "20s"), {.request_timeout = 40s});
+  Lease held = one.hold("a", 120s);
+  std::vector<std::unique_ptr<Waiter>> queue;
+  for (int i = 0; i < 4; ++i) {
+    queue.push_back(std::make_unique<Waiter>(one, "b", 1500ms));
+    queue.back()->await_queued();
+  }
+  replica_->pause();
+  auto renewed = std::async(std::launch::async, [&] { return held.renew(); });
+  // Heartbeats that had to wait for it would have it given up.
+  EXPECT_EQ(renewed.wait_for(3s), std::future_status::timeout);
+  const auto info = plain.client().inspect("b");
+  ASSERT_TRUE(info && *info);
+  EXPECT_EQ((*info)->waiters.size(), queue.size()) << "heartbeats waited behind the renewal";
+  replica_->resume();
+  const auto outcome = renewed.get();
+  EXPECT_TRUE(outcome) << outcome.error().message();
+  EXPECT_TRUE(blocker.release());
+  for (const auto& each : queue) EXPECT_TRUE(each->grant().release());
 }
 
 TEST_F(RedisReplicasFaultsTest, SeveralLocksAreGivenBackTogether) {

@@ -15,6 +15,7 @@
 #include "src/stores/redis/cluster/cluster.h"
 #include "src/stores/redis/cluster_doctor.h"
 #include "src/stores/redis/confirming.h"
+#include "src/stores/redis/connections.h"
 #include "src/stores/redis/doctor.h"
 #include "src/stores/redis/guarantees.h"
 #include "src/stores/redis/listing.h"
@@ -27,8 +28,8 @@
 #include "src/stores/redis/protocol/requests.h"
 #include "src/stores/redis/protocol/script_call.h"
 #include "src/stores/redis/recipes/recipe_backend.h"
+#include "src/stores/redis/renewal_threads.h"
 #include "src/stores/redis/sentinel/sentinel_primary.h"
-#include "src/stores/redis/connections.h"
 #include "src/stores/redis/trial.h"
 
 namespace holdfast::stores {
@@ -68,7 +69,14 @@ class RedisStore final : public port::Store {
         values_(std::make_shared<port::ValueWatches>(
             *loop_, [this](const std::string& channel, bool join) { hear(channel, join); })),
         sentinels_(std::move(sentinels)),
-        remote_(std::move(remote)) {}
+        remote_(std::move(remote)),
+        renewals_(
+            *loop_,
+            [this](const std::vector<port::RenewItem>& items, base::BootInstant deadline) {
+              return cluster_ != nullptr ? cluster_->renew(items, deadline)
+                                         : server_->renewer().renew(items, deadline);
+            },
+            /*has_threads=*/remote_->address.replicas > 0) {}
 
   // Errors: kUnavailable, kPermissionDenied.
   Result<void> connect(base::BootInstant open_by) {
@@ -131,12 +139,12 @@ class RedisStore final : public port::Store {
 
   void renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
              Done<std::vector<Result<AcquisitionState>>> done) override {
-    loop_->post([states = cluster_ != nullptr ? cluster_->renew(items, deadline)
-                                              : server_->renewer().renew(items, deadline),
-                 done = std::move(done)]() mutable { done(std::move(states)); });
+    renewals_.renew(std::move(items), deadline, std::move(done));
   }
 
+  // Renewals that have threads do not block each other.
   void give_up_renewal() noexcept override {
+    if (!renewals_.blocks()) return;
     cluster_ != nullptr ? cluster_->give_up_renewal() : server_->renewer().give_up();
   }
 
@@ -374,11 +382,13 @@ class RedisStore final : public port::Store {
       }
     }
     cluster_ != nullptr ? cluster_->close() : server_->close();
+    renewals_.stop();
     if (sentinels_ != nullptr) sentinels_->close();
   }
 
   void abandon_after_fork() noexcept override {
     cluster_ != nullptr ? cluster_->abandon() : server_->abandon();
+    renewals_.abandon();
     if (sentinels_ != nullptr) sentinels_->abandon();
   }
 
@@ -598,33 +608,20 @@ class RedisStore final : public port::Store {
         });
   }
 
-  std::string trial_name() const {
-    return (name_space_.empty() ? "" : name_space_ + "/") + "holdfast-doctor/" + requests_.client();
-  }
+  std::string trial_name() const { return redis::trial_name(name_space_, requests_); }
 
   void try_lock(base::BootInstant deadline, Done<void> done) {
-    const std::string name = trial_name();
     redis::try_lock(
-        {*this,
+        {*this, requests_, address_,
          [this](port::AcquireRequest request, Done<AcquisitionState> then) {
            send_acquire(std::move(request), std::move(then));
          },
-         [=, this](const Done<void>& then) {
-           run(requests_.call(ScriptName::kRights, name,
-                              {"doctor", redis::channel_of(requests_.client())}),
-               deadline, [this, then](const Result<Reply>& reply) {
-                 then(reply ? redis::rights_answer(*reply, address_) : reply.error());
-               });
+         [this](ScriptCall script, base::BootInstant until, Done<Reply> then) {
+           run(std::move(script), until, std::move(then));
          },
-         [=, this](const port::Task& then) {
-           const std::string key = redis::record_key(name);
-           read(name,
-                {"DEL", key, key + ":t", key + ":h", key + ":w", key + ":q", key + ":m", key + ":b",
-                 key + ":v"},
-                base::BootClock::now() + std::chrono::seconds(1),
-                [then](const Result<Reply>&) { then(); });
-         }},
-        name, deadline, std::move(done));
+         [this](const std::string& name, std::vector<std::string> words, base::BootInstant until,
+                Done<Reply> then) { read(name, std::move(words), until, std::move(then)); }},
+        trial_name(), deadline, std::move(done));
   }
 
   // --- On the loop.
@@ -671,6 +668,7 @@ class RedisStore final : public port::Store {
   const std::shared_ptr<port::ValueWatches> values_;
   const std::shared_ptr<redis::SentinelPrimary> sentinels_;
   const redis::RemotePtr remote_;
+  redis::RenewalThreads renewals_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "src/stores/redis/protocol/answers.h"
 #include "src/stores/redis/protocol/errors.h"
 #include "src/stores/redis/protocol/fields.h"
+#include "src/stores/redis/renewal_threads.h"
 
 namespace holdfast::stores::redis {
 namespace {
@@ -56,19 +57,29 @@ Renewer::Renewer(RemotePtr remote, const Requests& requests, Confirmation confir
     : address_(remote->address.display()),
       requests_(requests),
       confirmation_(std::move(confirmation)),
-      on_alarm_(std::move(on_alarm)),
-      link_(std::move(remote)) {}
+      on_alarm_(std::move(on_alarm)) {
+  const std::size_t links =
+      confirmation_.wanted() ? RenewalThreads::kForRenewals + RenewalThreads::kForHeartbeats : 1;
+  while (links_.size() < links) links_.push_back(std::make_unique<DirectLink>(remote));
+}
+
+std::optional<DirectLink::Turn> Renewer::take_link() noexcept {
+  for (const auto& link : links_) {
+    if (auto turn = link->try_take()) return turn;
+  }
+  return std::nullopt;
+}
 
 Result<std::vector<Reply>> Renewer::call(DirectLink::Turn& turn,
                                          const std::vector<std::string>& requests,
-                                         base::BootInstant deadline, How how) const {
+                                         base::BootInstant deadline, How how,
+                                         bool confirms) const {
   const bool prefixed = how == How::kAfterAsk;
   std::string wire;
   for (const std::string& request : requests) wire += (prefixed ? asking() : "") + request;
   const std::size_t number = requests.size() * (prefixed ? 2 : 1);
-  if (confirmation_.wanted()) confirmation_.append(wire, deadline);
-  auto replies =
-      turn.call(wire, number + (confirmation_.wanted() ? Confirmation::kReplies : 0), deadline);
+  if (confirms) confirmation_.append(wire, deadline);
+  auto replies = turn.call(wire, number + (confirms ? Confirmation::kReplies : 0), deadline);
   if (!replies || !prefixed) return replies;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     replies->erase(replies->begin() + static_cast<std::ptrdiff_t>(i));
@@ -77,7 +88,6 @@ Result<std::vector<Reply>> Renewer::call(DirectLink::Turn& turn,
 }
 
 std::optional<Error> Renewer::unconfirmed(std::vector<Reply>& replies) const {
-  if (!confirmation_.wanted()) return std::nullopt;
   const Reply wait = std::move(replies.back());
   replies.pop_back();
   const Reply write = std::move(replies.back());
@@ -99,7 +109,32 @@ Result<std::vector<Result<AcquisitionState>>> Renewer::renew(
 
 Result<std::vector<Renewer::Answer>> Renewer::ask(const std::vector<port::RenewItem>& items,
                                                   base::BootInstant deadline, How how) {
-  auto turn = link_.try_take();
+  const bool confirms =
+      confirmation_.wanted() && !std::all_of(items.begin(), items.end(), is_heartbeat);
+  auto answers = ask_once(items, deadline, how, confirms);
+  if (!answers || confirms || !confirmation_.wanted()) return answers;
+  // The whole request goes again. The confirmation alone could go to another server, if the
+  // connection was lost in between.
+  std::vector<port::RenewItem> granted;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const Result<AcquisitionState>& state = (*answers)[i].state;
+    if (!state || state->status != port::AcquisitionStatus::kHeld) continue;
+    granted.push_back(items[i]);
+    places.push_back(i);
+  }
+  if (granted.empty()) return answers;
+  auto confirmed = ask_once(granted, deadline, how, /*confirms=*/true);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    (*answers)[places[i]] = confirmed ? std::move((*confirmed)[i]) : Answer{confirmed.error()};
+  }
+  return answers;
+}
+
+Result<std::vector<Renewer::Answer>> Renewer::ask_once(const std::vector<port::RenewItem>& items,
+                                                       base::BootInstant deadline, How how,
+                                                       bool confirms) {
+  auto turn = take_link();
   if (!turn) return Error(Errc::kClosed, address_ + ": the client is closed: connect again");
   const std::size_t most = how == How::kTogether ? kRenewalsPerScript : 1;
   std::vector<ScriptCall> scripts;
@@ -111,9 +146,9 @@ Result<std::vector<Renewer::Answer>> Renewer::ask(const std::vector<port::RenewI
     requests.push_back(scripts.back().by_hash());
   }
   base::BootInstant sent = base::BootClock::now();
-  auto replies = call(*turn, requests, deadline, how);
+  auto replies = call(*turn, requests, deadline, how, confirms);
   if (!replies) return replies.error();
-  const std::optional<Error> missing_first = unconfirmed(*replies);
+  const std::optional<Error> missing_first = confirms ? unconfirmed(*replies) : std::nullopt;
   std::vector<Answer> answers;
   answers.reserve(items.size());
   for (std::size_t i = 0; i < scripts.size(); ++i) {
@@ -121,8 +156,8 @@ Result<std::vector<Renewer::Answer>> Renewer::ask(const std::vector<port::RenewI
     std::optional<Error> missing = missing_first;
     if (is_unknown_script(reply)) {
       sent = base::BootClock::now();
-      auto again = call(*turn, {scripts[i].whole()}, deadline, how);
-      missing = again ? unconfirmed(*again) : std::nullopt;
+      auto again = call(*turn, {scripts[i].whole()}, deadline, how, confirms);
+      missing = again && confirms ? unconfirmed(*again) : std::nullopt;
       reply = again ? Result<Reply>(std::move(again->front())) : Result<Reply>(again.error());
     }
     if (reply && !reply->items.empty()) watch_clock(sent, reply->items.back().text);
@@ -138,7 +173,10 @@ void Renewer::watch_clock(base::BootInstant sent, std::string_view microseconds)
   Fields fields(microseconds);
   const ServerClock::Micros told(fields.number<std::int64_t>());
   if (!fields.good()) return;
-  const auto jump = clock_.observe(sent, base::BootClock::now(), told);
+  const auto jump = [&] {
+    const base::LocalLock lock(mutex_);
+    return clock_.observe(sent, base::BootClock::now(), told);
+  }();
   if (!jump) return;
   const auto seconds = std::chrono::abs(std::chrono::round<std::chrono::seconds>(*jump));
   std::string line =
@@ -149,6 +187,16 @@ void Renewer::watch_clock(base::BootInstant sent, std::string_view microseconds)
                               "lock; only fencing tokens tell them apart") +
       "; let NTP slew that clock, never step it";
   on_alarm_(std::move(line));
+}
+
+void Renewer::give_up() noexcept {
+  for (const auto& link : links_) link->give_up();
+}
+void Renewer::close() {
+  for (const auto& link : links_) link->close();
+}
+void Renewer::abandon() noexcept {
+  for (const auto& link : links_) link->abandon();
 }
 
 }  // namespace holdfast::stores::redis

@@ -1,12 +1,15 @@
-// Sends renewals on a connection of their own, which no other request can delay. Their answers also
+// Sends renewals on connections of their own, which no other request can delay. Their answers also
 // show the server's clock, by which leases end.
 //
-// Thread-safety: one thread at a time, but give_up() and close(). Ownership: `requests` outlives
-// it. Blocking: renew(), until its deadline. Errors: those of DirectLink; each lock has its own.
+// Thread-safety: without a confirmation one thread at a time, but give_up() and close(). With one,
+// as many threads as RenewalThreads has: each uses a connection, because a confirmation blocks it.
+// Ownership: `requests` outlives it. Blocking: renew(), until its deadline. Errors: those of
+// DirectLink; each lock has its own.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +17,7 @@
 
 #include "holdfast/result.h"
 #include "src/base/clock.h"
+#include "src/base/local_mutex.h"
 #include "src/port/store.h"
 #include "src/stores/redis/protocol/requests.h"
 #include "src/stores/redis/server_clock.h"
@@ -27,7 +31,7 @@ class Renewer {
  public:
   // `on_alarm`: called on the thread that renews.
   // With a wanted confirmation, a lease that replicas did not confirm is not renewed: the answer is
-  // kOutcomeUnknown.
+  // kOutcomeUnknown. A heartbeat that finds a grant asks again, with a confirmation.
   Renewer(RemotePtr remote, const Requests& requests, Confirmation confirmation,
           std::function<void(std::string)> on_alarm);
 
@@ -47,14 +51,17 @@ class Renewer {
   void watch_clock(base::BootInstant sent, std::string_view microseconds);
 
   // Ends the renew() under way; the next one opens another connection. From any thread.
-  void give_up() noexcept { link_.give_up(); }
-  void close() { link_.close(); }
-  void abandon() noexcept { link_.abandon(); }
+  void give_up() noexcept;
+  void close();
+  void abandon() noexcept;
 
  private:
-  // Sends the requests, with a confirmation after them. The replies of the confirmation come last.
+  std::optional<DirectLink::Turn> take_link() noexcept;
+  Result<std::vector<Answer>> ask_once(const std::vector<port::RenewItem>& items,
+                                       base::BootInstant deadline, How how, bool confirms);
+  // Sends the requests, with a confirmation after them if it `confirms`. Its replies come last.
   Result<std::vector<Reply>> call(DirectLink::Turn& turn, const std::vector<std::string>& requests,
-                                  base::BootInstant deadline, How how) const;
+                                  base::BootInstant deadline, How how, bool confirms) const;
   // nullopt: it is confirmed. Takes the replies of the confirmation away.
   std::optional<Error> unconfirmed(std::vector<Reply>& replies) const;
 
@@ -62,8 +69,9 @@ class Renewer {
   const Requests& requests_;
   const Confirmation confirmation_;
   const std::function<void(std::string)> on_alarm_;
-  DirectLink link_;
-  ServerClock clock_;
+  std::vector<std::unique_ptr<DirectLink>> links_;
+  base::LocalMutex mutex_;
+  ServerClock clock_ HOLDFAST_GUARDED_BY(mutex_);
 };
 
 }  // namespace holdfast::stores::redis

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "src/base/random.h"
+#include "src/stores/redis/protocol/answers.h"
+#include "src/stores/redis/protocol/keys.h"
 
 namespace holdfast::stores::redis {
 namespace {
@@ -39,6 +41,10 @@ port::AcquireRequest request_of(const port::AcquisitionRequest& ticket) {
 
 }  // namespace
 
+std::string trial_name(const std::string& name_space, const Requests& requests) {
+  return (name_space.empty() ? "" : name_space + "/") + "holdfast-doctor/" + requests.client();
+}
+
 void try_lock(TrialAccess access, const std::string& name, base::BootInstant deadline,
               Done<void> done) {
   const auto ticket = [&](std::uint64_t issue) {
@@ -60,12 +66,25 @@ void try_lock(TrialAccess access, const std::string& name, base::BootInstant dea
   const auto set = [&store = access.store, first](const Done<void>& next) {
     store.set_value(first, "tried", without<bool>(next));
   };
-  auto steps = std::make_shared<const Steps>(Steps{access.check_rights, acquire(first), set,
-                                                   acquire(second), release(first),
-                                                   release(second)});
+  const auto check_rights = [access, name, deadline](const Done<void>& next) {
+    access.run(access.requests.call(ScriptName::kRights, name,
+                                    {"doctor", channel_of(access.requests.client())}),
+               deadline, [&where = access.where, next](const Result<Reply>& reply) {
+                 next(reply ? rights_answer(*reply, where) : reply.error());
+               });
+  };
+  auto steps = std::make_shared<const Steps>(
+      Steps{check_rights, acquire(first), set, acquire(second), release(first), release(second)});
   go_on(steps, 0,
-        [remove = std::move(access.remove_keys), done = std::move(done)](
-            const Result<void>& outcome) { remove([done, outcome] { done(outcome); }); });
+        [read = std::move(access.read), name,
+         done = std::move(done)](const Result<void>& outcome) {
+          const std::string key = record_key(name);
+          read(name,
+               {"DEL", key, key + ":t", key + ":h", key + ":w", key + ":q", key + ":m", key + ":b",
+                key + ":v"},
+               base::BootClock::now() + std::chrono::seconds(1),
+               [done, outcome](const Result<Reply>&) { done(outcome); });
+        });
 }
 
 }  // namespace holdfast::stores::redis
