@@ -12,9 +12,9 @@
 //
 // Left out: an answer is late only as a whole (the client acts on it at once, or never), and the
 // clocks run alike. quorum_test.cc and the store's session have the part for their rates.
+#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -22,6 +22,7 @@
 
 #include "src/stores/redlock/quorum.h"
 #include "tests/redlock/node_model.h"
+#include "tests/support/seen_states.h"
 
 namespace holdfast::testing::redlock {
 namespace {
@@ -91,37 +92,6 @@ struct State {
   Caretaker caretaker{};
   std::vector<Message> messages{};  // Sorted.
   N now{}, losses{}, jumps{}, rounds{}, lost_answers{}, late{}, granted{}, tokens{};
-};
-
-// Hashes of states, none of which is zero.
-class Seen {
- public:
-  std::size_t size() const { return size_; }
-  // False: it was there.
-  bool insert(std::uint64_t hash) {
-    if (2 * size_ >= slots_.size()) grow();
-    std::uint64_t* const slot = find(hash);
-    if (*slot == hash) return false;
-    *slot = hash;
-    ++size_;
-    return true;
-  }
-
- private:
-  std::uint64_t* find(std::uint64_t hash) {
-    std::size_t at = hash & (slots_.size() - 1);
-    while (slots_[at] != 0 && slots_[at] != hash) at = (at + 1) & (slots_.size() - 1);
-    return &slots_[at];
-  }
-  void grow() {
-    const std::vector<std::uint64_t> before = std::move(slots_);
-    slots_.assign(std::max<std::size_t>(1024, 4 * before.size()), 0);
-    for (const std::uint64_t hash : before) {
-      if (hash != 0) *find(hash) = hash;
-    }
-  }
-  std::vector<std::uint64_t> slots_;
-  std::size_t size_ = 0;
 };
 
 class Search {
@@ -210,24 +180,7 @@ class Search {
   // Nodes are alike, so that a state counts once however they are numbered: what belongs to one
   // node is written together, and the three texts are put in order. Two equal hashes among ten
   // million states have a chance of 1 : 300,000.
-  struct Text {
-    std::array<unsigned char, 512> bytes{};
-    std::size_t size = 0;
-    void put(auto value) { bytes[size++] = static_cast<unsigned char>(value); }
-    friend bool operator<(const Text& one, const Text& two) {
-      return one.size != two.size ? one.size < two.size
-                                  : std::memcmp(one.bytes.data(), two.bytes.data(), one.size) < 0;
-    }
-    std::uint64_t mix(std::uint64_t mixed) const {
-      for (std::size_t at = 0; at < size; at += 8) {
-        std::uint64_t word = 0;
-        std::memcpy(&word, &bytes[at], 8);
-        mixed = (mixed ^ word) * 0x9E37'79B9'7F4A'7C15U;
-        mixed = (mixed ^ (mixed >> 29U)) * 0xBF58'476D'1CE4'E5B9U;
-      }
-      return mixed ^ (mixed >> 32U) ^ size;
-    }
-  };
+  using Text = StateText;
 
   static Text text_of(const State& state, N at) {
     Text text;
@@ -574,7 +527,7 @@ class Search {
   }
 
   const Scope scope_;
-  Seen seen_;
+  SeenStates seen_;
   std::vector<State> open_;
   Outcome outcome_;
 };
