@@ -36,6 +36,7 @@
 #include "tests/faults/process_harness.h"
 #include "tests/support/clock_shift.h"
 #include "tests/support/fault_proxy.h"
+#include "tests/support/foreign_port.h"
 #include "tests/support/tls_files.h"
 
 namespace holdfast::faults {
@@ -104,6 +105,28 @@ TYPED_TEST_P(SqlServerTest, AServerWithoutTlsIsNotUsedWithoutIt) {
                                        "?tls_ca=" + support::tls_files().ca);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find("SSL"), std::string::npos) << refused.error().message();
+}
+
+// A silent listener, a server of another protocol that waits, and one that speaks first.
+TYPED_TEST_P(SqlServerTest, AnotherServerAtThePortIsAnErrorInTime) {
+  const support::ForeignPort::Manners all[] = {
+      {"", ""},
+      {"", "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"},
+      {"SSH-2.0-OpenSSH_9.2p1\r\n", "Protocol mismatch.\r\n"},
+      {"", "-ERR unknown command\r\n"}};
+  for (const auto& manners : all) {
+    const support::ForeignPort port(manners);
+    ClientOptions options;
+    options.request_timeout = 2s;
+    const auto begin = base::BootClock::now();
+    const auto refused = Client::connect(TypeParam::url_at(at_port(port.port())), options);
+    EXPECT_LT(base::BootClock::now() - begin, 2s + kBusyMachine);
+    ASSERT_FALSE(refused) << manners.greeting << manners.answer;
+    const std::string& text = refused.error().message();
+    EXPECT_EQ(refused.error().code(), Errc::kUnavailable) << text;
+    EXPECT_NE(text.find(at_port(port.port())), std::string::npos) << text;
+    EXPECT_EQ(text.find('\r'), std::string::npos) << text;
+  }
 }
 
 // --- The server stands still, or is cut off.
@@ -306,6 +329,7 @@ TYPED_TEST_P(SqlClockTest, BackALockThatNobodyRenewsIsFreeAfterItsLease) {
 
 REGISTER_TYPED_TEST_SUITE_P(SqlServerTest, CertificatesAreChecked,
                             AServerWithoutTlsIsNotUsedWithoutIt,
+                            AnotherServerAtThePortIsAnErrorInTime,
                             AHolderIsToldOfItsLossWhileTheServerIsPaused,
                             AHolderThatIsCutOffIsToldBeforeAnotherHolds,
                             AReleaseThatArrivesWhenAnotherHoldsFreesNothing,

@@ -56,6 +56,15 @@ std::string_view advice_on(std::string_view why) {
   return {};
 }
 
+// What libpq says when something that is not PostgreSQL answers.
+bool is_of_another_server(std::string_view why) {
+  for (const std::string_view said :
+       {"expected authentication request from server", "received invalid response to SSL"}) {
+    if (why.find(said) != why.npos) return true;
+  }
+  return false;
+}
+
 PostgresConnection::~PostgresConnection() {
   if (connection_ != nullptr) PQfinish(connection_);
 }
@@ -195,6 +204,9 @@ std::string PostgresConnection::error() const {
   if (connection_ == nullptr) return "no memory for a connection";
   std::string why = last_words_.empty() ? one_line(PQerrorMessage(connection_)) : last_words_;
   why += advice_on(why);
+  if (is_of_another_server(why)) {
+    why += ": no PostgreSQL server is there: check the URL's host and port";
+  }
   return why;
 }
 

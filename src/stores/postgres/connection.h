@@ -23,6 +23,8 @@ namespace holdfast::stores::postgres {
 // The caller's next step when no connection was made for this reason, in libpq's words; empty: the
 // URL and the environment are not to blame.
 std::string_view advice_on(std::string_view why);
+// Whether libpq's words tell of a server that does not speak PostgreSQL's protocol.
+bool is_of_another_server(std::string_view why);
 
 class PostgresConnection final : public sql::Connection {
  public:

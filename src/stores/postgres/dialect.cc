@@ -120,6 +120,8 @@ sql::Failure PostgresDialect::failure_of(const sql::Answer& answer) const {
   using sql::Failure;
   if (answer.fate == sql::Fate::kNotSent) {  // libpq has only words for it.
     const std::string& why = answer.message;
+    // The right server may come back there, so that waiters keep waiting.
+    if (is_of_another_server(why)) return Failure::kOther;
     const bool refused = contains(why, "authentication") || contains(why, "permission denied") ||
                          contains(why, "FATAL:  role ") || contains(why, "certificate");
     if (refused) return Failure::kPermission;
