@@ -184,6 +184,24 @@ class InitTest(SchemaCase):
             self.env["PGSERVICE"] = "nosuch"
             refused(self.admin, "nosuch", "unset PGSERVICE")
 
+    @unittest.skipUnless(POSTGRES, "settings of libpq")
+    def test_libpqs_environment_changes_nothing_that_the_url_says(self):
+        service = self.path("service")
+        with open(service, "w", encoding="utf-8") as file:
+            file.write("[other]\nhost=127.0.0.9\nport=9\ndbname=other\nsslmode=verify-full\n"
+                       "options=-c default_transaction_read_only=on\n")
+        for changed in (
+                {"PGHOST": "127.0.0.9", "PGPORT": "9", "PGDATABASE": "other", "PGUSER": "other"},
+                {"PGSSLMODE": "verify-full", "PGSSLROOTCERT": "/nowhere", "PGGSSENCMODE": "require"},
+                {"PGTARGETSESSIONATTRS": "standby", "PGCONNECT_TIMEOUT": "1"},
+                {"PGCLIENTENCODING": "LATIN1", "PGAPPNAME": "other", "PGTZ": "Asia/Tokyo"},
+                {"PGOPTIONS": "-c default_transaction_read_only=on -c statement_timeout=1"},
+                {"PGSERVICE": "other", "PGSERVICEFILE": service}):
+            with self.subTest(changed=changed):
+                done = self.holdfast("run", "--store", self.admin, "job", "--", "echo", "ran",
+                                     env={**self.env, **changed})
+                self.assertEqual((done.returncode, done.stdout), (0, "ran\n"), done.stderr)
+
     def test_a_user_with_one_connection_keeps_its_lock(self):
         self.made(self.admin)
         self.grant()

@@ -56,7 +56,7 @@ std::string_view advice_on(std::string_view why) {
   return {};
 }
 
-// What libpq says when something that is not PostgreSQL answers.
+// libpq says so when something that is not PostgreSQL answers.
 bool is_of_another_server(std::string_view why) {
   for (const std::string_view said :
        {"expected authentication request from server", "received invalid response to SSL"}) {

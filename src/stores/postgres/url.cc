@@ -71,6 +71,8 @@ std::vector<std::pair<std::string, std::string>> PostgresAddress::keywords() con
     words.emplace_back("host", socket_folder);
     words.emplace_back("port", std::to_string(socket_port));
   }
+  // libpq takes an empty word for none. Older poolers refuse clients that send this setting.
+  if (overrides_options) words.emplace_back("options", " ");
   if (!login.user.empty()) words.emplace_back("user", login.user);
   if (login.password) words.emplace_back("password", *login.password);
   words.emplace_back("sslmode", tls ? "verify-full" : "disable");
@@ -90,6 +92,11 @@ Result<PostgresAddress> parse_postgres_url(port::StoreUrl& url) {
   // libpq has no word for "none", and two users of one URL must meet at one server.
   if (const char* elsewhere = std::getenv("PGHOSTADDR"); elsewhere && *elsewhere != '\0') {
     return bad("libpq would connect to PGHOSTADDR instead of the URL's host: unset that variable");
+  }
+  // Settings that these bring for the server's session could make it read-only or end statements.
+  for (const char* brings : {"PGOPTIONS", "PGSERVICE"}) {
+    const char* set = std::getenv(brings);
+    address.overrides_options = address.overrides_options || (set != nullptr && *set != '\0');
   }
   const char* variable = "HOLDFAST_POSTGRES_PASSWORD";
   const char* own = std::getenv(variable);

@@ -43,6 +43,7 @@ struct PostgresAddress {
   bool tls = false;
   port::TlsPaths tls_paths;
   std::chrono::milliseconds connect_timeout{3000};
+  bool overrides_options = false;  // libpq would send those of its environment.
 
   // "postgres://host:5432/database": for messages.
   std::string display() const;
