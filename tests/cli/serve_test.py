@@ -328,6 +328,81 @@ class FolderTest(ServeCase):
         self.assertEqual(os.listdir(self.path("folder")), ["file"])
 
 
+def can_mount():
+    """Whether a server can have a small disk of its own."""
+    try:
+        return subprocess.run(["unshare", "-m", "sh", "-c", "mount -t tmpfs none /mnt"],
+                              stderr=subprocess.DEVNULL, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+@unittest.skipUnless(can_mount(), "nobody may mount a disk here (that needs root)")
+class FullDiskTest(ServeCase):
+    """The journal is on a disk of 8 MiB, which the test fills and empties."""
+
+    def setUp(self):
+        super().setUp()
+        self.said = ""
+        disk = self.path("disk")
+        os.mkdir(disk)
+        self.server = subprocess.Popen(
+            ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=8m none "$1" && exec "$2" serve '
+             '--listen "$3" --data "$1/j"', "sh", disk, PROGRAM, f"127.0.0.1:{self.port}"],
+            env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, preexec_fn=die_with_parent)
+        self.addCleanup(self.end, self.server)
+        self.assertIn("serving", self.server.stdout.readline())
+        self.ballast = f"/proc/{self.server.pid}/root{disk}/ballast"
+
+    def fill(self):
+        """Afterwards a commit has failed: until the log's own room is used up, some succeed."""
+        with open(self.ballast, "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                pass
+        for number in range(2_000):
+            done = self.holdfast("run", "--no-wait", f"filler-{number}", "--", "true")
+            if done.returncode:
+                self.assertEqual(done.returncode, 125, done.stderr)
+                return
+        self.fail("the disk never became full")
+
+    def warning(self, text):
+        """Reads until the server has said so; bytes, because a file object would keep lines back."""
+        while text not in self.said:
+            if not select.select([self.server.stderr], [], [], PATIENCE)[0]:
+                self.fail(f"the server did not say: {text}, but: {self.said}")
+            got = os.read(self.server.stderr.fileno(), 65536).decode()
+            self.assertTrue(got, f"the server ended: {self.said}")
+            self.said += got
+
+    def test_a_waiter_is_told_of_its_grant_when_that_is_committed_and_of_no_loss(self):
+        holder = self.holder("job", ttl="3s")
+        waiter = self.run_locked("--ttl", "3s", "job", "--", "echo", "had it")
+        waiter.event("waiting")
+        self.fill()
+        self.warning("cannot be written")
+        self.assertIsNone(holder.process.poll(), "renewals go on")
+        holder.signal(signal.SIGTERM)
+        holder.status()
+        # Its release is not in the journal, so a read does not tell of it, and does not hang.
+        done = self.holdfast("inspect", "job", timeout=PATIENCE)
+        self.assertEqual(done.returncode, 125, done.stdout)
+        self.assertIn("cannot be written for now", done.stderr)
+        self.assertIsNone(waiter.process.poll())
+        doctor = self.holdfast("doctor")
+        self.assertNotEqual(doctor.returncode, 0)
+        self.assertIn("cannot be written", doctor.stdout)
+        os.remove(self.ballast)
+        self.assertEqual(waiter.line(), "had it")
+        self.assertEqual(waiter.status(), 0)
+        self.warning("written again")
+        self.assertNotIn("cannot be written", self.holdfast("doctor").stdout)
+
+
 class ToolsTest(ServeCase):
     """`holdfast server`: the journal is verified, backed up under a server, and put back."""
 
