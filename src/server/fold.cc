@@ -201,7 +201,8 @@ LockImage Fold::image_of(const std::string& name, const FoldedLock& lock) {
   return image;
 }
 
-Result<Recovered> Fold::take_all(const machine::Limits& limits, std::uint64_t floor) {
+Result<Recovered> Fold::take_all(const machine::Limits& limits, std::uint64_t floor,
+                                 Duration old_leader) {
   machine::MachineImage frame;
   frame.now = now_;
   frame.floor = {floor_.epoch, std::max(floor_.counter, floor)};
@@ -221,7 +222,7 @@ Result<Recovered> Fold::take_all(const machine::Limits& limits, std::uint64_t fl
       // Renewals up to this length were answered and are not in the journal.
       const Duration length =
           std::max(ticket.lease, ticket.held ? ticket.ttl : ticket.waiter_ttl);
-      ticket.lease_end = saturating_add(now_, length);
+      ticket.lease_end = saturating_add(saturating_add(now_, length), old_leader);
       all.extended.push_back(ticket.id);
     }
     all.locks += image.tickets.empty() ? 0 : 1;

@@ -59,7 +59,9 @@ class Fold final : private RecordVisitor {
   // Everything, for a machine whose leases are extended as after a crash (rule 39): each lasts for
   // max(lease, ttl) from now on. After an orderly end they last as long as they did (43). Its
   // tokens are above the journal's and above `floor`.
-  Result<Recovered> take_all(const machine::Limits& limits, std::uint64_t floor);
+  // `old_leader`: an earlier writer may answer renewals from its memory for so long from now on.
+  Result<Recovered> take_all(const machine::Limits& limits, std::uint64_t floor,
+                             machine::Duration old_leader = {});
 
  private:
   struct FoldedLock {

@@ -104,6 +104,7 @@ Shard::Shard(Recovered recovered, Instant boot, ServiceListener& listener,
 
 void Shard::submit(Instant boot, const Request& request, Done<Answer> done) {
   if (auto refused = refuse(boot, request)) return done(*std::move(refused));
+  look_at_deadline(boot);
   advance(boot);
   const std::size_t before = filling_.writer.size();
   const bool was_clean = clean(id_of(request.action));
@@ -325,6 +326,7 @@ void Shard::submit_all(Instant boot, const std::vector<Request>& requests,
     return done(Error(Errc::kInvalidArgument, "several locks at once: from 1 to " +
                                                   std::to_string(kMostAtOnce) + " of them"));
   }
+  look_at_deadline(boot);
   advance(boot);
   const std::size_t before = filling_.writer.size();
   step(machine::Tick{}, {});
@@ -346,6 +348,7 @@ void Shard::submit_all(Instant boot, const std::vector<Request>& requests,
 
 void Shard::inspect(Instant boot, const std::string& name, Done<LockSight> done) {
   if (failed_) return done(Error(Errc::kUnavailable, failed_->message()));
+  look_at_deadline(boot);
   tick(boot);
   if (full_) return clean(name) ? done(look(name)) : done(uncommitted(name));
   answer_when_committed(std::move(done), look(name), /*reads_only=*/true);
@@ -359,6 +362,7 @@ Error Shard::uncommitted(std::string_view name) {
 void Shard::list(Instant boot, const std::string& prefix, const std::string& after,
                  std::size_t limit, Done<std::vector<LockSight>> done) {
   if (failed_) return done(Error(Errc::kUnavailable, failed_->message()));
+  look_at_deadline(boot);
   tick(boot);
   std::vector<LockSight> found;
   for (const std::string& name : machine_.names(prefix, SIZE_MAX)) {
@@ -421,6 +425,10 @@ std::optional<Instant> Shard::next_tick() const {
   const auto next = machine_.next_event();
   if (failed_ || !next) return std::nullopt;
   return axis_.next_drive(*next);
+}
+
+void Shard::look_at_deadline(Instant boot) {
+  if (boot >= leads_until_) doubt_time();
 }
 
 void Shard::doubt_time() { sure_after_ = filling_.number; }

@@ -62,6 +62,11 @@ class Shard {
   // from memory until a batch that begins now is committed (34).
   void doubt_time();
 
+  // The deadline of leadership (34): from that boot time on, another server may lead. Every answer
+  // then waits for a commit that begins after its request was read; the journal refuses it if
+  // another one does lead. Never called: this process is the only one.
+  void lead_until(machine::Instant boot) { leads_until_ = boot; }
+
   struct Outbound {
     std::uint64_t number = 0;
     std::string bytes;
@@ -143,6 +148,7 @@ class Shard {
   static Error uncommitted(std::string_view name);
   ClientPtr client(const ClientName& name);
   void advance(machine::Instant boot);
+  void look_at_deadline(machine::Instant boot);
   void charge(const ClientPtr& client, std::size_t bytes_before);
 
   // The answer waits for all steps so far.
@@ -174,6 +180,7 @@ class Shard {
   machine::Instant quiet_until_;  // Boot time.
   // The names that the orderly end has still to write.
   std::optional<std::vector<std::string>> closing_;
+  machine::Instant leads_until_ = machine::Instant::max();
   bool full_ = false;
   std::optional<Error> failed_;
   machine::Effects effects_;

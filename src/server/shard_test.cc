@@ -3,6 +3,7 @@
 // HOLDFAST_SIM_SEEDS=20000 runs more worlds; HOLDFAST_SIM_SEED=n replays one.
 #include "src/server/shard.h"
 
+#include <cstdint>
 #include <cstdlib>
 #include <string>
 
@@ -287,6 +288,54 @@ TEST(ShardTest, NothingIsAnsweredFromMemoryWhileTimeIsInDoubt) {
   rig.finish();
   EXPECT_TRUE(*renewal);
   EXPECT_TRUE(*release);
+}
+
+TEST(ShardTest, AfterTheDeadlineOfLeadershipEveryAnswerWaitsForAWriteOfItsOwn) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  rig.hold("b", 2);
+  rig.shard().lead_until(rig.boot + seconds(1));
+  EXPECT_TRUE(*rig.ask(machine::Renew{"a", {1, 1}, 1, rig.kTtl, rig.kTtl}));
+  rig.pass(seconds(1));
+  for (std::uint64_t seq = 2; seq < 4; ++seq) {  // Also after the first such write.
+    const auto renewal = rig.ask(machine::Renew{"a", {1, 1}, seq, rig.kTtl, rig.kTtl});
+    EXPECT_FALSE(*renewal);
+    rig.commit();
+    EXPECT_TRUE(*renewal);
+  }
+  bool read = false;
+  rig.shard().inspect(rig.boot, "a", [&](const Result<LockSight>&) { read = true; });
+  const auto release = rig.ask(machine::Release{"b", {1, 2}, {}});
+  EXPECT_FALSE(read);
+  EXPECT_FALSE(*release);
+  rig.commit();
+  EXPECT_TRUE(read);
+  EXPECT_TRUE(*release);
+  rig.shard().lead_until(rig.boot + seconds(1));
+  EXPECT_TRUE(*rig.ask(machine::Renew{"a", {1, 1}, 4, rig.kTtl, rig.kTtl}));
+}
+
+// Rule 39. The old leader is not dead but paused, and answers until its deadline.
+TEST(ShardTest, ATakeOverWaitsForWhatTheOldLeaderMayStillAnswer) {
+  for (const auto covered : {seconds(2), seconds(0)}) {
+    ShardRig rig;
+    rig.hold("a", 1);
+    rig.shard().lead_until(rig.boot + seconds(2));
+    const auto old = rig.take_over(covered);
+    const machine::Instant late = old.boot + milliseconds(1'900);
+    std::optional<Outcome> renewed;
+    old.shard->submit(late, {"c", 0, machine::Renew{"a", {1, 1}, 1, rig.kTtl, rig.kTtl}},
+                      [&](const Result<Answer>& answer) { renewed = answer->reply.outcome; });
+    ASSERT_EQ(renewed, Outcome::kHeld);
+    const machine::Duration believed = milliseconds(1'900) + rig.kTtl;
+    const bool safe = free_after(rig, "a") >= believed;
+    EXPECT_EQ(safe, covered > seconds(0)) << "without it two would hold";
+    std::optional<Outcome> later;
+    old.shard->submit(old.boot + seconds(2),
+                      {"c", 0, machine::Renew{"a", {1, 1}, 2, rig.kTtl, rig.kTtl}},
+                      [&](const Result<Answer>& answer) { later = answer->reply.outcome; });
+    EXPECT_FALSE(later) << "the deadline has passed";
+  }
 }
 
 TEST(ShardTest, LeasesDoNotDependOnTheUptimeOfTheHost) {

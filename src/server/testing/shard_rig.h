@@ -24,15 +24,18 @@ class ShardRig final : private ServiceListener {
   // The process dies, and a new one comes up: after a reboot, with an uptime of its own.
   void restart(std::uint64_t wall = 1'000) {
     shard_.reset();
-    pushes.clear();
-    boot = machine::Instant(std::chrono::seconds(7 * ++starts_));
-    journal_ = std::make_unique<SimJournal>(disk);
-    static_cast<void>(journal_->open());
-    auto fold = fold_journal(*journal_);
-    auto recovered = fold->take_all({}, wall);
-    shard_ = std::make_unique<Shard>(*std::move(recovered), boot,
-                                     static_cast<ServiceListener&>(*this), options_, quiet);
-    commit();
+    start(wall, {});
+  }
+
+  struct OldLeader {
+    std::unique_ptr<Shard> shard;
+    machine::Instant boot;
+  };
+  // Another server takes over while this one is paused. The old one commits nothing any more.
+  OldLeader take_over(machine::Duration old_leader) {
+    OldLeader old{std::move(shard_), boot};
+    start(1'000, old_leader);
+    return old;
   }
 
   // SIGTERM: everything is committed, and the leases as they are.
@@ -92,6 +95,18 @@ class ShardRig final : private ServiceListener {
   std::vector<machine::EffectKind> told;
 
  private:
+  void start(std::uint64_t wall, machine::Duration old_leader) {
+    pushes.clear();
+    boot = machine::Instant(std::chrono::seconds(7 * ++starts_));
+    journal_ = std::make_unique<SimJournal>(disk);
+    static_cast<void>(journal_->open());
+    auto fold = fold_journal(*journal_);
+    auto recovered = fold->take_all({}, wall, old_leader);
+    shard_ = std::make_unique<Shard>(*std::move(recovered), boot,
+                                     static_cast<ServiceListener&>(*this), options_, quiet);
+    commit();
+  }
+
   void on_push(const ClientName&, const port::Push& push) override { pushes.push_back(push); }
   void on_effect(Position, const machine::Effect& effect, machine::Instant) override {
     told.push_back(effect.kind);
