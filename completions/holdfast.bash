@@ -76,6 +76,10 @@ _holdfast() {
     mapfile -t COMPREPLY < <(compgen -W "status switch return --help" -- "$current")
     return
   fi
+  if [ "$command" = id ] && [ "$COMP_CWORD" -eq 2 ]; then
+    mapfile -t COMPREPLY < <(compgen -W "init next decode workers --help" -- "$current")
+    return
+  fi
   if [ "$command" = server ] && [ "$COMP_CWORD" -eq 2 ]; then
     mapfile -t COMPREPLY < <(compgen -W "verify backup restore --help" -- "$current")
     return
@@ -111,8 +115,10 @@ _holdfast() {
     --token)
       [ "$command" = break ] && _holdfast_tokens
       return ;;
+    --layout) mapfile -t COMPREPLY < <(compgen -W "twitter twitter-machine-first leaf uidgenerator sonyflake javascript" -- "$current"); return ;;
+    --policy) mapfile -t COMPREPLY < <(compgen -W "logical refuse wait:5ms step:1024 extension:2:5ms" -- "$current"); return ;;
     --journal) mapfile -t COMPREPLY < <(compgen -W "sqlite: memory:" -- "$current"); return ;;
-    --listen | --reason | --trace-id | --permits | --json-fd | --exit-* | -E | --value | --count | --in-flight | --names) return ;;
+    --listen | --reason | --trace-id | --permits | --json-fd | --exit-* | -E | --value | --count | --workers | --in-flight | --names) return ;;
     --require) mapfile -t COMPREPLY < <(compgen -W "fenced fair shared permits upgrade \
       list watch-every-change values multi survives-restart survives-failover" -- "$current"); return ;;
     -w | --wait | --ttl | --max-hold | --min-hold | --kill-after | --duration | --interval)
@@ -136,6 +142,7 @@ _holdfast() {
     serve) common="--listen --data --journal --clients-stopped --log-format --json -q --quiet -h --help" ;;
     server) common="--log-format --json -q --quiet -h --help" ;;
     bench) common="$common --in-flight --threads --names --duration --ttl" ;;
+    id) common="--file --layout --policy --workers --count --uuid --ulid --json -q --quiet -h --help" ;;
     fence) common="--token --mode --file --state --wait --json -q --quiet -h --help --" ;;
     help) common=$(_holdfast_commands) ;;
   esac

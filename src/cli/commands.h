@@ -28,6 +28,7 @@ int serve_command(const ServeOptions& options);
 int server_command(const ServerToolOptions& options);
 int bench_command(const BenchOptions& options);
 int fence_command(const FenceOptions& options);
+int id_command(const IdOptions& options);
 int help_command(const std::vector<std::string>& arguments);
 int version_command(const std::vector<std::string>& arguments);
 

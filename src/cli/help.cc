@@ -307,6 +307,38 @@ Examples
   holdfast failover return
 )";
 
+constexpr std::string_view kId = R"(holdfast id init|next|decode|workers [options] [NAME|ID]
+
+Gives ids that grow with time and never repeat: 63 bits of time, worker and sequence. Each process
+on this host takes a free worker number, which a file keeps. Give every host numbers of its own.
+
+  init NAME         make the file of NAME, once
+  next NAME         print the next id
+  decode ID         print the parts of an id: a number needs the layout, a UUID or ULID does not
+  workers NAME      who holds which worker number, since when, and until when time is reserved
+
+  --layout L        init and decode: a preset (twitter, twitter-machine-first, leaf, uidgenerator,
+                    sonyflake, javascript), or fields such as "time:41 worker:10 sequence:12", which
+                    are the default of init; their time begins in 2026
+  --policy P        init: when the wall clock goes back: logical (default), refuse, wait:5ms,
+                    step:1024 or extension:2:5ms
+  --workers A-B     init: the worker numbers of this host (default: 0-63)
+  --file PATH       the file, in place of NAME.ids in the folder ids beside the default store;
+                    decode: the id's file, in place of a layout
+  --count N         next: so many ids, one a line (default: 1)
+  --uuid            next: a UUID of version 7; no NAME
+  --ulid            next: a ULID; no NAME
+  --json            print objects
+  -q, --quiet       print nothing but ids
+
+Exit status 0: done; 125: it cannot be done, and stderr tells why.
+
+Examples
+  holdfast id init orders --workers 0-15
+  holdfast id next orders --count 3
+  holdfast id decode 1541815603606036480 --layout twitter
+)";
+
 constexpr std::string_view kServe = R"(holdfast serve [options]
 
 Runs Holdfast's own lock service on this host until a signal ends it. Clients use it as the store
@@ -460,7 +492,7 @@ constexpr Command kCommands[] = {
     {"renew LEASE", "renew that lease", kRenew, with_options<parse_lease, renew_command>},
     {"release LEASE", "release that lease", kRelease, with_options<parse_lease, release_command>},
     {"status NAME", "is a lock held? Exit status: 0 held, 1 free", kStatus,
-     with_options<parse_look, status_command>, true},
+     with_options<parse_look, status_command>},
     {"ls [PREFIX]", "who holds what", kLs, with_options<parse_look, ls_command>},
     {"inspect NAME", "holders, waiters in order, token, since when, why", kInspect,
      with_options<parse_look, inspect_command>},
@@ -472,6 +504,8 @@ constexpr Command kCommands[] = {
      with_options<parse_break, break_command>},
     {"fence check RESOURCE", "let only the newest holder of a lock continue", kFence,
      with_options<parse_fence, fence_command>},
+    {"id next NAME", "an id that grows with time and never repeats", kId,
+     with_options<parse_id, id_command>},
     {"doctor", "does this store give its guarantees?", kDoctor,
      with_options<parse_doctor, doctor_command>},
     {"store init", "make the tables of a store that has some", kStore,

@@ -15,11 +15,12 @@ TEST(LayoutTest, ThePresetsAreWhatTheirMakersUse) {
   EXPECT_EQ(twitter.time_bits(), 41);
   EXPECT_EQ(twitter.workers(), 1'024u);
   EXPECT_EQ(twitter.ids_per_second(), 4'096'000);
-  // A tweet's id. It was written on 2022-03-14 at 14:33:50 UTC.
-  const Decoded tweet = *twitter.decode(Id::of(1'503'377'389'000'036'352u));
+  // A tweet of Wikipedia's, written on 2022-06-28 at 16:07:40.105 UTC on machine 378.
+  const Decoded tweet = *twitter.decode(Id::of(1'541'815'603'606'036'480u));
   EXPECT_EQ(twitter.compose(tweet.time, tweet.worker, tweet.sequence)->number(),
-            1'503'377'389'000'036'352u);
-  EXPECT_EQ(tweet.unix_time / std::chrono::hours(1), 1'647'268'430 / 3'600);
+            1'541'815'603'606'036'480u);
+  EXPECT_EQ(tweet.unix_time, milliseconds(1'656'432'460'105));
+  EXPECT_EQ(tweet.worker, 378u);
   EXPECT_EQ(Layout::parse("sonyflake")->workers(), 65'536u);
   EXPECT_EQ(Layout::parse("sonyflake")->ids_per_second(), 25'600);
   EXPECT_LT(Layout::parse("javascript")->compose((std::uint64_t{1} << 41) - 1, 15, 255)->number(),

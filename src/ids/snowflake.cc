@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "src/base/abandon.h"
 #include "src/base/clock.h"
 #include "src/base/fork_guard.h"
 #include "src/base/local_mutex.h"
@@ -224,6 +225,10 @@ Result<void> Snowflake::Impl::look(std::int64_t tick) {
   if (unit < 0) {
     return Error(Errc::kUnavailable, "the wall clock stands before the layout's epoch");
   }
+  if (options.permit) {
+    options.permit->come_to.store(std::max(unit, time_of(state.load(std::memory_order_relaxed))),
+                                  std::memory_order_relaxed);
+  }
   now.store(unit, std::memory_order_relaxed);
   now_ns.store(wall.count(), std::memory_order_relaxed);
   seen_tick.store(tick, std::memory_order_release);
@@ -337,7 +342,11 @@ Result<void> Snowflake::Impl::next_round(std::int64_t unit) {
 Result<void> Snowflake::Impl::ended(std::int64_t unit) { return options.permit->ended(unit); }
 
 Snowflake::Snowflake(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Snowflake::~Snowflake() = default;
+Snowflake::~Snowflake() {
+  if (!impl_->options.permit) return;
+  const bool ours = impl_->generation == base::process_generation();
+  ours ? impl_->options.permit->close(last_unit()) : base::abandon(impl_->options.permit);
+}
 
 Result<std::unique_ptr<Snowflake>> Snowflake::make(SnowflakeOptions options) {
   auto impl = std::make_unique<Impl>(std::move(options));

@@ -21,6 +21,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "holdfast/export.h"
@@ -64,6 +66,12 @@ struct ClockPolicy {
   // This policy, and a full unit borrows.
   HOLDFAST_EXPORT ClockPolicy borrow(std::chrono::milliseconds at_most) const;
 
+  // "logical", "refuse", "wait:5ms", "step:1024", "extension:2:5ms"; after a space "borrow:10ms".
+  // Errors: kInvalidArgument.
+  HOLDFAST_EXPORT static Result<ClockPolicy> parse(std::string_view text);
+  // A text that parse() reads. It leaves forward_at_most out.
+  HOLDFAST_EXPORT std::string to_string() const;
+
   friend bool operator==(const ClockPolicy&, const ClockPolicy&) = default;
 };
 
@@ -77,7 +85,8 @@ struct Rounds {
 // The bounds of a worker, kept by whoever holds its number. The generator reads both bounds
 // before every id.
 //
-// Thread-safety: the bounds are atomic; the calls may come from any thread, one at a time.
+// Thread-safety: the bounds are atomic; the calls may come from any thread, one at a time. A forked
+// child never destroys it.
 class HOLDFAST_EXPORT WorkerPermit {
  public:
   virtual ~WorkerPermit() = default;
@@ -87,11 +96,16 @@ class HOLDFAST_EXPORT WorkerPermit {
   // On CLOCK_BOOTTIME. From then on no id is given.
   std::atomic<std::int64_t> deadline_ns{std::numeric_limits<std::int64_t>::max()};
 
+  // The time that the generator has come to, for whoever reserves ahead. In units of the layout.
+  std::atomic<std::int64_t> come_to{-1};
+
   // Why a bound was reached: the error that next() gives. May also wait for more: a success makes
   // the generator look again.
   virtual Result<void> ended(std::int64_t unit) = 0;
   // Makes the marks durable: no id of the new round is given before.
   virtual Result<void> keep_rounds(const Rounds& rounds) = 0;
+  // The generator has ended, and its last id had this time.
+  virtual void close(std::int64_t last_unit) { static_cast<void>(last_unit); }
   virtual IdGuarantees guarantees() const = 0;
 };
 

@@ -417,6 +417,14 @@ Result<std::string> default_fence_folder() {
                "there is no home directory to keep records in: name a --file or a --state folder");
 }
 
+Result<std::string> default_ids_folder() {
+  if (::geteuid() == 0) return std::string("/var/lib/holdfast/ids");
+  const auto base = home_based("XDG_STATE_HOME", "/.local/state");
+  if (base) return *base + "/holdfast/ids";
+  return Error(Errc::kInvalidArgument,
+               "there is no home directory to keep the ids' files in: name one with --file");
+}
+
 Result<std::string> default_server_folder() {
   if (::geteuid() == 0) return std::string("/var/lib/holdfast/server");
   const auto base = home_based("XDG_STATE_HOME", "/.local/state");

@@ -383,6 +383,46 @@ Result<void> parse_bench(const Arguments& arguments, BenchOptions& into) {
   return parsed;
 }
 
+Result<void> parse_id(const Arguments& arguments, IdOptions& into) {
+  OptionTable table("id");
+  table.positional("next", into.verb, /*required=*/false);
+  table.positional("NAME", into.what, /*required=*/false);
+  table.value("--file", into.file, read_text);
+  table.value("--layout", into.layout, read_text);
+  table.value("--policy", into.policy, read_text);
+  table.value("--workers", into.workers, read_text);
+  table.value("--count", into.count, between(1, 1'000'000));
+  table.flag("--uuid", into.uuid);
+  table.flag("--ulid", into.ulid);
+  table.flag("-h,--help", into.common.help);
+  table.flag("--json", into.common.json);
+  table.flag("-q,--quiet", into.common.quiet);
+  auto parsed = table.parse(arguments);
+  if (!parsed || into.common.help) return parsed;
+  const std::string& verb = into.verb;
+  if (verb != "init" && verb != "next" && verb != "decode" && verb != "workers") {
+    return invalid("say what to do: holdfast id init, next, decode or workers");
+  }
+  const bool random = into.uuid || into.ulid;
+  if (random && (verb != "next" || into.uuid == into.ulid || !into.what.empty() || into.file)) {
+    return invalid("--uuid and --ulid are for 'holdfast id next' without a NAME, one of them");
+  }
+  const bool named = !into.what.empty() || (into.file && verb != "decode");
+  if (!random && !named) {
+    return invalid(verb == "decode" ? "ID is missing" : "NAME is missing");
+  }
+  if (verb == "decode" && into.layout && into.file) {
+    return invalid("--layout and --file contradict each other: the file has a layout");
+  }
+  if (into.layout && verb != "init" && verb != "decode") {
+    return invalid("--layout is for 'id init' and 'id decode': a name's layout is for good");
+  }
+  if ((into.policy || into.workers) && verb != "init") {
+    return invalid("--policy and --workers are for 'id init': a name's are for good");
+  }
+  return parsed;
+}
+
 Result<void> parse_fence(const Arguments& arguments, FenceOptions& into) {
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   Arguments own(arguments.begin(), dashes);

@@ -155,6 +155,19 @@ struct FenceOptions {
   std::vector<std::string> command;
 };
 
+struct IdOptions {
+  CommonOptions common;  // Among these: json, quiet, help.
+  std::string verb;      // init, next, decode or workers.
+  std::string what;      // A name, or the id to decode.
+  std::optional<std::string> file;
+  std::optional<std::string> layout;
+  std::optional<std::string> policy;
+  std::optional<std::string> workers;  // "0-63"
+  int count = 1;
+  bool uuid = false;
+  bool ulid = false;
+};
+
 // Errors: kInvalidArgument with a sentence for people. With `common.help` the rest is not checked.
 // `into` holds what could be read also after an error (for --exit-error).
 using Arguments = std::vector<std::string>;
@@ -172,6 +185,7 @@ Result<void> parse_failover(const Arguments& arguments, FailoverOptions& into);
 Result<void> parse_serve(const Arguments& arguments, ServeOptions& into);
 Result<void> parse_server(const Arguments& arguments, ServerToolOptions& into);
 Result<void> parse_bench(const Arguments& arguments, BenchOptions& into);
+Result<void> parse_id(const Arguments& arguments, IdOptions& into);
 Result<void> parse_fence(const Arguments& arguments, FenceOptions& into);
 
 }  // namespace holdfast::cli
