@@ -315,3 +315,5 @@ BENCHMARK(OneCaller)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicroseco
 
 }  // namespace
 }  // namespace holdfast::bench
+
+BENCHMARK_MAIN();
