@@ -130,6 +130,18 @@ class RowFile {
   int fd_;
 };
 
+// A name that must not outlive its block.
+class Litter {
+ public:
+  explicit Litter(std::string path) : path_(std::move(path)) {}
+  ~Litter() { ::unlink(path_.c_str()); }
+  Litter(const Litter&) = delete;
+  Litter& operator=(const Litter&) = delete;
+
+ private:
+  const std::string path_;
+};
+
 Result<WorkerRow> read_worker(const RowFile& file, const std::string& incarnation,
                               std::uint64_t worker, std::uint64_t first) {
   const auto bytes = file.read(worker - first + 1);
@@ -265,13 +277,19 @@ Result<void> HostWorkers::create(const std::string& path, const HostWorkersSpec&
     return Error(Errc::kInvalidArgument,
                  "a file keeps at most " + std::to_string(kMostRounds) + " rounds of a sequence");
   }
-  // Under another name first: a file by its own name is always whole.
-  const std::string fresh = path + ".new";
-  ::unlink(fresh.c_str());
-  const int fd = base::open_for_writers(fresh.c_str(), /*exclusive=*/true);
-  if (fd < 0) return failed(fresh, "make it");
-  const RowFile file(fresh, fd);
+  if (path.empty()) return Error(Errc::kInvalidArgument, "an ids file needs a path");
+  if (spec.layout.end() <= wall_ms()) {
+    return Error(Errc::kInvalidArgument,
+                 "the layout's times have ended already: give its time more bits, a longer unit or "
+                 "a later epoch");
+  }
+  // Under a name of its own first: a file by its right name is always whole, and nobody else's.
   const base::Random128 random = base::random_128();
+  const std::string fresh = path + "." + base::to_hex(0, random.low) + ".new";
+  const int fd = base::open_for_writers(fresh.c_str(), /*exclusive=*/true);
+  if (fd < 0) return failed(path, "make it");
+  const RowFile file(fresh, fd);
+  const Litter litter(fresh);
   const FileRow head{.incarnation = base::to_hex(random.high, random.low),
                      .layout = spec.layout.to_string(),
                      .policy = spec.policy.to_string(),
@@ -286,19 +304,18 @@ Result<void> HostWorkers::create(const std::string& path, const HostWorkersSpec&
                      .rounds = {0, std::vector<std::int64_t>(rounds, -1)}}
                .text();
   }
-  const bool written = ::write(fd, all.data(), all.size()) == static_cast<ssize_t>(all.size()) &&
-                       ::fsync(fd) == 0;
-  if (!written) return failed(fresh, "write it");
+  const ssize_t done = ::write(fd, all.data(), all.size());
+  if (done >= 0 && done != static_cast<ssize_t>(all.size())) errno = ENOSPC;
+  if (done != static_cast<ssize_t>(all.size())) return failed(path, "write it");
+  if (::fsync(fd) != 0) return failed(path, "sync it");
   // Unlike rename(), link() leaves a file that is there alone.
   if (::link(fresh.c_str(), path.c_str()) != 0) {
     if (errno == EEXIST) {
-      ::unlink(fresh.c_str());
       return Error(Errc::kStoreInUse, "the ids file " + path +
                                           " is there already: its layout and policy are for good");
     }
     return failed(path, "make it");
   }
-  ::unlink(fresh.c_str());
   const std::size_t slash = path.rfind('/');
   const std::string folder =
       slash == path.npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));

@@ -213,7 +213,31 @@ TEST_F(HostWorkersTest, AFileIsMadeOnceAndForGood) {
   EXPECT_EQ(HostWorkers::create(other, spec(4, 3)).error().code(), Errc::kInvalidArgument);
   const ClockPolicy many = ClockPolicy::step_sequence(16);
   EXPECT_EQ(HostWorkers::create(other, spec(0, 3, many)).error().code(), Errc::kInvalidArgument);
-  EXPECT_FALSE(fs::exists(other));
+  HostWorkersSpec ended = spec(0, 3);
+  ended.layout = *Layout::parse("time:10 worker:4 sequence:4");
+  EXPECT_EQ(HostWorkers::create(other, ended).error().code(), Errc::kInvalidArgument);
+  EXPECT_EQ(HostWorkers::create("", spec(0, 3)).error().code(), Errc::kInvalidArgument);
+  const auto nowhere = HostWorkers::create(folder_.path() + "/no/where.ids", spec(0, 3));
+  EXPECT_EQ(nowhere.error().code(), Errc::kUnavailable);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()), 1)
+      << "nothing is left behind";
+}
+
+TEST_F(HostWorkersTest, OfManyWhoMakeTheFileOneDoes) {
+  std::vector<pid_t> children;
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(HostWorkers::create(path_, spec(i, i)) ? static_cast<int>(i) : 99);
+    children.push_back(child);
+  }
+  std::vector<int> makers;
+  for (const pid_t child : children) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    if (WEXITSTATUS(status) != 99) makers.push_back(WEXITSTATUS(status));
+  }
+  ASSERT_EQ(makers.size(), 1u);
+  EXPECT_EQ(HostWorkers::open(path_)->spec().first, static_cast<std::uint64_t>(makers.front()));
 }
 
 TEST_F(HostWorkersTest, AForkedChildGivesNothingAndLeavesTheNumberAlone) {
