@@ -35,7 +35,8 @@
 #     [SHARDS 4]         # so many CTest entries, NAME:1 and on, share out the cases and run side by side
 #     [DISCOVER]         # SHARDS 4: each case prepares its own place, and most of its time is waiting
 #     [SERIAL]           # runs alone: it measures time
-#     [BUSY 1])          # keeps so many processors busy for seconds; the others wait most of the time
+#     [BUSY 1])          # keeps so many processors busy for seconds; 40%: a part of one. The others
+#                        # wait most of the time
 #
 # Labels: `fast`      threads, no processes, no servers, seconds: also under the thread sanitizer;
 #         `hermetic`  needs nothing outside the build: also under address+undefined (fast implies it);
@@ -298,11 +299,15 @@ macro(holdfast_label_sanitized name)
 endmacro()
 
 # scripts/test runs eight plain tests per processor at once, since most of them wait for leases and
-# processes: one that keeps a processor busy takes the place of eight.
+# processes: one that keeps a processor busy takes the place of eight, and 40% of one that of four.
 function(holdfast_share_of_processors share busy)
   set(places 1)
   if(busy AND NOT HOLDFAST_SANITIZE)
-    math(EXPR places "8 * ${busy}")
+    if(busy MATCHES "^([0-9]+)%$")
+      math(EXPR places "(8 * ${CMAKE_MATCH_1} + 99) / 100")
+    else()
+      math(EXPR places "8 * ${busy}")
+    endif()
   endif()
   set(${share} ${places} PARENT_SCOPE)
 endfunction()

@@ -306,7 +306,8 @@ void sweep_once_guard(const std::string& url) {
     const std::string key = "order-" + std::to_string(n);
     auto first = std::make_shared<std::optional<OnceTurn>>();
     Swept swept;
-    swept.events_before = 9;  // It has tried, and has looked for an outcome and for the holder.
+    // It tries, and looks for an outcome and for the holder, twice. Then it waits.
+    swept.events_before = 12;
     swept.lock = key;
     swept.stand_in_the_way = [key, first](Client& c) {
       first->emplace(c.once(key, 100ms).begin({.ttl = 30s}).value());

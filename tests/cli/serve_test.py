@@ -129,6 +129,8 @@ class RestartTest(ServeCase):
             self.kill()
             self.start()
             self.ok("release", lease)
+            # A release is answered before its commit. A kill right behind it may forget it.
+            self.ok("run", "job", "--", "true")
             self.kill()
 
     def test_a_signal_stops_it_with_0_and_leases_stay(self):
@@ -560,15 +562,16 @@ class StrangerTest(ServeCase):
         self.assertEqual(self.ask(connection, "PING"), "+PONG\r\n")
         connection.setblocking(False)
         request = b"*2\r\n$4\r\nECHO\r\n$60000\r\n" + b"x" * 60000 + b"\r\n"
+        most = 600 * len(request)  # The kernel's buffers of both ends may have 16 MB.
         sent = 0
-        while sent < 200 * len(request):
+        while sent < most:
             if not select.select([], [connection], [], 2)[1]:
                 break  # The server reads no more.
             try:
                 sent += connection.send((request * 4)[sent % len(request):][:65536])
             except BlockingIOError:
                 continue
-        self.assertLess(sent, 200 * len(request), "it was not stopped")
+        self.assertLess(sent, most, "it was not stopped")
         with open(f"/proc/{self.server.pid}/status", encoding="ascii") as file:
             kib = int(re.search(r"VmRSS:\s+(\d+)", file.read()).group(1))
         self.assertLess(kib, 150 * 1024)

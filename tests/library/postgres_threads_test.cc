@@ -66,6 +66,9 @@ constexpr int kCrowd = 1000;
 
 class PostgresThreadsTest : public ::testing::Test {
  protected:
+  // A release reads and writes, and this client tells itself. The rest is for heartbeats.
+  static constexpr std::int64_t kFew = 10;
+
   static std::int64_t ask(const PostgresServer& server, const std::string& question) {
     return std::stoll(server.sql(question));
   }
@@ -80,7 +83,8 @@ TEST_F(PostgresThreadsTest, AThousandThreadsOfAClientShareItsConnectionsAndItsWa
       {.tcp = true, .settings = {"shared_preload_libraries=pg_stat_statements"}});
   server.sql("CREATE EXTENSION pg_stat_statements");
   auto client = Client::connect("postgres://postgres@127.0.0.1:" + std::to_string(server.port()) +
-                                "/postgres");
+                                "/postgres",
+                                {.request_timeout = 30s});
   ASSERT_TRUE(client) << client.error().message();
   Crowd crowd(*client);
   crowd.add_waiter();
@@ -92,18 +96,19 @@ TEST_F(PostgresThreadsTest, AThousandThreadsOfAClientShareItsConnectionsAndItsWa
     ASSERT_TRUE(support::eventually([&] {
       return ask(server, "SELECT count(*) FROM holdfast.tickets") == waiters + 1;
     }));
-    // The least of some: heartbeats go on in between. Were all of them woken, each would cost more.
+    // The least of some: heartbeats go on in between, more of them on a busy machine. Were all
+    // waiters woken, each release would cost more.
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    for (int i = 0; i < 8; ++i, --waiters) {
+    for (int i = 0; i < 15 && least > kFew; ++i, --waiters) {
       const std::int64_t before = statements(server);
-      ASSERT_TRUE(held->release());
+      const Result<void> released = held->release();
+      ASSERT_TRUE(released) << released.error().message();
       held = crowd.next();
       ASSERT_TRUE(held);
       least = std::min(least, statements(server) - before);
     }
     RecordProperty("statements_beside_" + std::to_string(wanted), std::to_string(least));
-    // It reads and writes; this client tells itself. The rest is for heartbeats.
-    EXPECT_LE(least, 10) << "beside " << wanted;
+    EXPECT_LE(least, kFew) << "beside " << wanted;
   }
   EXPECT_LE(ask(server, "SELECT count(*) FROM pg_stat_activity WHERE application_name = "
                         "'holdfast'"),

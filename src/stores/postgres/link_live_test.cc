@@ -89,6 +89,7 @@ TEST_F(LinkLiveTest, ALoopThatIsLentReadsTheAnswerThatComesMeanwhile) {
     std::promise<Answer> connected;
     std::promise<Answer> answer;
     Link::Settings settings = settings_for(server);
+    settings.connect_timeout = 20s;  // Three hundred are made, on a busy machine, too.
     settings.longest_silence = 60s;  // Until then nothing else reads it.
     Link link(std::move(settings), {});
     link.start();
