@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/server/front/calls.h"
+#include "src/server/front/pending_reply.h"
 #include "src/server/front/reply_writer.h"
 
 namespace holdfast::server {
@@ -17,29 +18,6 @@ namespace {
 
 using machine::Outcome;
 using Answers = std::vector<Result<Answer>>;
-
-// Where the reply goes when it is known.
-class PendingReply {
- public:
-  explicit PendingReply(Connection& connection)
-      : connection_(connection.shared_from_this()), turn_(connection.begin()) {}
-
-  void give(std::string bytes) const { connection_->finish(turn_, std::move(bytes)); }
-  void fail(const Error& why) const {
-    std::string bytes;
-    append_error(bytes, failure_text(why));
-    give(std::move(bytes));
-  }
-  void text(std::string_view text) const {
-    std::string bytes;
-    append_text(bytes, text);
-    give(std::move(bytes));
-  }
-
- private:
-  ConnectionPtr connection_;
-  Connection::Turn turn_;
-};
 
 void append_answer(std::string& out, const Result<Answer>& answer) {
   answer ? append_text(out, answer_text(*answer)) : append_error(out, failure_text(answer.error()));
@@ -74,8 +52,9 @@ void run_upgrade(Service& service, const PendingReply& reply, const Request& req
     service.inspect(name, [reply, base, answer = *answer](const Result<LockSight>& sight) {
       if (!sight) return reply.fail(sight.error());
       const bool holds =
-          sight->lock && std::any_of(sight->lock->tickets.begin(), sight->lock->tickets.end(),
-                                     [&](const auto& each) { return each.held && each.id == base; });
+          sight->lock &&
+          std::any_of(sight->lock->tickets.begin(), sight->lock->tickets.end(),
+                      [&](const auto& each) { return each.held && each.id == base; });
       reply.text(answer_text(answer, /*base_ended=*/!holds));
     });
   });
@@ -136,17 +115,18 @@ void run_downgrade(Service& service, const PendingReply& reply, const Call& call
 }
 
 void run_list(Service& service, const PendingReply& reply, const Call& call) {
-  service.list(call.name, call.after, call.limit, [reply](const Result<std::vector<LockSight>>& found) {
-    if (!found) return reply.fail(found.error());
-    std::string bytes;
-    append_array(bytes, found->size());
-    for (const LockSight& each : *found) {
-      append_array(bytes, 2);
-      append_text(bytes, each.name);
-      append_sight(bytes, each);
-    }
-    reply.give(std::move(bytes));
-  });
+  service.list(call.name, call.after, call.limit,
+               [reply](const Result<std::vector<LockSight>>& found) {
+                 if (!found) return reply.fail(found.error());
+                 std::string bytes;
+                 append_array(bytes, found->size());
+                 for (const LockSight& each : *found) {
+                   append_array(bytes, 2);
+                   append_text(bytes, each.name);
+                   append_sight(bytes, each);
+                 }
+                 reply.give(std::move(bytes));
+               });
 }
 
 void run_inspect(Service& service, CommandContext& context, const PendingReply& reply,
@@ -169,8 +149,8 @@ void run_value(Service& service, const PendingReply& reply, const Call& call) {
 std::string status_reply(const CommandContext& context) {
   const Greeting& greeting = context.greeting();
   const Service::State state = context.state();
-  const auto up = std::chrono::duration_cast<std::chrono::seconds>(base::BootClock::now() -
-                                                                   greeting.started);
+  const auto up =
+      std::chrono::duration_cast<std::chrono::seconds>(base::BootClock::now() - greeting.started);
   const std::pair<std::string_view, std::string> fields[] = {
       {"version", greeting.version},
       {"journal", greeting.journal},

@@ -28,14 +28,6 @@ struct CommandInput {
   }
 };
 
-std::string upper(std::string_view word) {
-  std::string text(word.substr(0, 64));
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
-    return static_cast<char>(c < ' ' || c >= 0x7f ? '?' : std::toupper(c));
-  });
-  return text;
-}
-
 void fail(const CommandInput& input, const std::string& why) {
   std::string bytes;
   append_error(bytes, why);
@@ -63,7 +55,7 @@ void hello(const CommandInput& input) {
       return fail(input, "NOPROTO unsupported protocol version");
     }
     for (; at < input.words.size(); ++at) {
-      const std::string option = upper(input.word(at));
+      const std::string option = command_word(input.word(at));
       if (option == "SETNAME" && input.word(at + 1).size() <= kLongestLabel) {
         connection.name = input.word(++at);
       } else if (option == "AUTH") {
@@ -131,7 +123,7 @@ void auth(const CommandInput& input) {
 
 void client(const CommandInput& input) {
   Connection& connection = input.connection;
-  const std::string what = upper(input.word(1));
+  const std::string what = command_word(input.word(1));
   std::string bytes;
   if (what == "SETNAME") {
     if (input.word(2).size() > kLongestLabel) return fail(input, "ERR the name is too long");
@@ -150,7 +142,7 @@ void client(const CommandInput& input) {
 }
 
 void command(const CommandInput& input) {
-  const std::string what = upper(input.word(1));
+  const std::string what = command_word(input.word(1));
   std::string bytes;
   if (what.empty() || what == "DOCS" || what == "LIST") {
     append_array(bytes, 0);
@@ -204,9 +196,9 @@ void subscribe(const CommandInput& input) {
   for (std::size_t i = 1; i < input.words.size(); ++i) {
     const std::string channel(input.word(i));
     if (!input.context.subscribe(input.connection, channel)) {
-      return fail(input, channel.starts_with("hf1:")
+      return fail(input, input.context.is_channel(channel)
                              ? "ERR this connection has as many channels as are allowed"
-                             : "ERR no such channel: those of Holdfast begin with hf1:");
+                             : "ERR no such channel: this server has Holdfast's and RLock's");
     }
     tell_subscription(input, "subscribe", channel);
   }
@@ -233,9 +225,17 @@ constexpr std::pair<std::string_view, void (*)(const CommandInput&)> kCommands[]
 
 }  // namespace
 
+std::string command_word(std::string_view word) {
+  std::string text(word.substr(0, 64));
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
+    return static_cast<char>(c < ' ' || c >= 0x7f ? '?' : std::toupper(c));
+  });
+  return text;
+}
+
 void run_command(CommandContext& context, Connection& connection, const Words& words) {
   const CommandInput input{context, connection, words};
-  const std::string name = upper(words.front());
+  const std::string name = command_word(words.front());
   const auto* const found =
       std::find_if(std::begin(kCommands), std::end(kCommands),
                    [&](const auto& each) { return each.first == name; });

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "src/server/front/connection.h"
 #include "src/server/front/front.h"
@@ -16,7 +17,9 @@ namespace holdfast::server {
 // The parts of the front that commands need.
 class CommandContext {
  public:
-  // False: not a channel of Holdfast's, or too many.
+  // Whether there can be such a channel.
+  virtual bool is_channel(std::string_view channel) const = 0;
+  // False: not a channel, or too many.
   virtual bool subscribe(Connection& connection, const std::string& channel) = 0;
   virtual void unsubscribe(Connection& connection, const std::string& channel) = 0;
   virtual std::size_t connections() const = 0;
@@ -30,6 +33,9 @@ class CommandContext {
  protected:
   ~CommandContext() = default;
 };
+
+// A command or an option in capital letters, cut and without control characters: fit for a message.
+std::string command_word(std::string_view word);
 
 void run_command(CommandContext& context, Connection& connection, const Words& words);
 

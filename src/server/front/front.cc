@@ -19,6 +19,7 @@
 #include "src/server/front/commands.h"
 #include "src/server/front/connection.h"
 #include "src/server/front/last_tokens.h"
+#include "src/server/front/library_locks.h"
 #include "src/server/front/reply_writer.h"
 #include "src/server/front/subscriptions.h"
 
@@ -100,6 +101,9 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   std::string& scratch() override { return scratch_; }
 
   // --- Commands.
+  bool is_channel(std::string_view channel) const override {
+    return channel.starts_with(kPrefix) || channel.starts_with(kRedissonChannel);
+  }
   bool subscribe(Connection& connection, const std::string& channel) override;
   void unsubscribe(Connection& connection, const std::string& channel) override;
   std::size_t connections() const override { return open.size(); }
@@ -133,6 +137,7 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   std::size_t buffered = 0;
   Subscriptions subscriptions;
   LastTokens last_tokens;
+  UnlockAnswers unlock_answers;
   std::size_t value_channels = 0;
 };
 
@@ -218,7 +223,7 @@ void Front::Impl::close_all() {
 }
 
 bool Front::Impl::subscribe(Connection& connection, const std::string& channel) {
-  if (!channel.starts_with(kPrefix) || connection.channels.size() >= limits_.channels) return false;
+  if (!is_channel(channel) || connection.channels.size() >= limits_.channels) return false;
   if (!connection.channels.insert(channel).second) return true;
   subscriptions.join(channel, connection);
   if (!channel.starts_with(kClientChannel)) ++value_channels;
@@ -250,7 +255,7 @@ void Front::Impl::tell(const std::string& channel, std::string_view payload) {
 void Front::Impl::on_request(Connection& connection, const Words& words) {
   if (words.front() == "HF1") {
     run_call(*service, *this, connection, words);
-  } else {
+  } else if (!run_library_command(*service, unlock_answers, connection, words)) {
     run_command(*this, connection, words);
   }
 }
@@ -314,6 +319,7 @@ void Front::on_effect(Position, const machine::Effect& effect, machine::Instant)
   if (effect.kind != machine::EffectKind::kValueSet && !machine::ends_ticket(effect.kind)) return;
   const std::string channel = value_channel_of(effect.name);
   impl_->tell(channel, "value " + channel);
+  if (ended) impl_->tell(redisson_channel_of(effect.name), "0");
 }
 
 void Front::on_stopped(const Error& reason) {

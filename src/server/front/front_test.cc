@@ -1,13 +1,6 @@
 // Clients that mean no good, against a server in this process.
 #include "src/server/front/front.h"
 
-#include <arpa/inet.h>
-#include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -15,76 +8,20 @@
 #include <string_view>
 #include <vector>
 
-#include "holdfast/server.h"
-#include "src/server/tuning.h"
+#include <gtest/gtest.h>
+
+#include "src/server/testing/plain_client.h"
 
 namespace holdfast::server {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr auto kPatience = 60s;
-
-// A plain socket.
-class Socket {
- public:
-  explicit Socket(const std::string& address)
-      : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const int port = std::stoi(address.substr(address.rfind(':') + 1));
-    at.sin_port = htons(static_cast<std::uint16_t>(port));
-    connected_ = ::connect(fd_, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
-  }
-  ~Socket() { ::close(fd_); }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-
-  bool connected() const { return connected_; }
-  bool send(std::string_view bytes) const {
-    return ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
-           static_cast<ssize_t>(bytes.size());
-  }
-  // The next bytes; empty: the connection has ended.
-  std::string receive() const {
-    pollfd entry{fd_, POLLIN, 0};
-    if (::poll(&entry, 1, static_cast<int>(std::chrono::milliseconds(kPatience).count())) <= 0) {
-      return "nothing came";
-    }
-    char bytes[65536];
-    const ssize_t got = ::recv(fd_, bytes, sizeof bytes, 0);
-    return got > 0 ? std::string(bytes, static_cast<std::size_t>(got)) : std::string();
-  }
-  std::string ask(std::string_view bytes) const { return send(bytes) ? receive() : ""; }
-  bool silent() const {
-    pollfd entry{fd_, POLLIN, 0};
-    return ::poll(&entry, 1, 0) == 0;
-  }
-
- private:
-  int fd_;
-  bool connected_ = false;
-};
+using testing::kPatience;
+using testing::request;
+using testing::Socket;
+using testing::start;
 
 constexpr std::string_view kPing = "*1\r\n$4\r\nPING\r\n";
-
-std::string request(const std::vector<std::string>& words) {
-  std::string bytes = "*" + std::to_string(words.size()) + "\r\n";
-  for (const std::string& word : words) {
-    bytes += "$" + std::to_string(word.size()) + "\r\n" + word + "\r\n";
-  }
-  return bytes;
-}
-
-Server start(FrontLimits limits = {}) {
-  ServerOptions options;
-  options.listen = "127.0.0.1:0";
-  options.journal = "memory:";
-  ServerTuning tuning;
-  tuning.front = limits;
-  return *ServerAccess::start(options, tuning);
-}
 
 std::string acquire(const std::string& name, const std::string& id, bool waits = true) {
   return request({"HF1", "acquire", "1", "hf1:{" + name + "}", "client", id, "0000000000000001",
@@ -123,8 +60,8 @@ TEST(FrontTest, RepliesKeepTheOrderOfTheRequests) {
   const Server server = start();
   const Socket socket(server.address());
   // The grant waits for its commit; what comes behind it is known at once.
-  ASSERT_TRUE(socket.send(kAttach + acquire("a", kMine) + std::string(kPing) +
-                          request({"ECHO", "last"})));
+  ASSERT_TRUE(
+      socket.send(kAttach + acquire("a", kMine) + std::string(kPing) + request({"ECHO", "last"})));
   std::string all;
   while (all.find("last\r\n") == std::string::npos) {
     const std::string more = socket.receive();
@@ -153,8 +90,10 @@ TEST(FrontTest, AHandoffIsPushedToItsClientAlone) {
       request({"HF1", "acquire", "1", "hf1:{a}", "client", kOther, "0000000000000002", "30000000",
                "{}", "Pe 1 1 1 30000000 0 -"});
   ASSERT_NE(waiter.ask(second).find("waiting "), std::string::npos);
-  ASSERT_NE(holder.ask(request({"HF1", "end", "1", "hf1:{a}", "client", kMine, "0000000000000001",
-                                "release"})).find("released"),
+  ASSERT_NE(holder
+                .ask(request(
+                    {"HF1", "end", "1", "hf1:{a}", "client", kMine, "0000000000000001", "release"}))
+                .find("released"),
             std::string::npos);
   const std::string push = ears.receive();
   EXPECT_NE(push.find("granted " + kOther), std::string::npos) << push;

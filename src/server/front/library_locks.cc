@@ -1,0 +1,320 @@
+#include "src/server/front/library_locks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "holdfast/detail/number.h"
+#include "src/server/front/commands.h"
+#include "src/server/front/library_scripts.h"
+#include "src/server/front/library_steps.h"
+
+namespace holdfast::server {
+namespace {
+
+using machine::Duration;
+using machine::Outcome;
+using std::chrono::milliseconds;
+
+void extend(Service& service, const PendingReply& reply, const std::string& name,
+            const LibraryHolder& holder, Duration lease) {
+  submit_each(service, reply, {extend_request(name, holder, lease)}, Outcome::kHeld,
+              [reply](std::int64_t done) { give_integer(reply, done); });
+}
+
+void release(Service& service, const PendingReply& reply, const std::string& name,
+             const LibraryHolder& holder) {
+  submit_each(service, reply, {release_request(name, holder)}, Outcome::kReleased,
+              [reply](std::int64_t done) { give_integer(reply, done); });
+}
+
+struct Input {
+  Service& service;
+  UnlockAnswers& answers;
+  Connection& connection;
+  const Words& words;
+
+  std::string_view word(std::size_t index) const {
+    return index < words.size() ? words[index] : std::string_view();
+  }
+};
+
+void set(const Input& input) {
+  const PendingReply reply(input.connection);
+  const std::string name(input.word(1));
+  const auto value = read_value(input.word(2));
+  if (!value) return reply.fail(value.error());
+  bool only_new = false;
+  std::optional<Duration> lease;
+  for (std::size_t i = 3; i < input.words.size(); ++i) {
+    const std::string option = command_word(input.word(i));
+    if (option == "NX") {
+      only_new = true;
+    } else if ((option == "PX" || option == "EX") && !lease) {
+      auto length = read_lease(input.word(++i), milliseconds(option == "PX" ? 1 : 1000));
+      if (!length) return reply.fail(length.error());
+      lease = *length;
+    } else {
+      return reply.fail(
+          refusal("SET: this is a lock service, which has no option '" + option + "'"));
+    }
+  }
+  if (!only_new) {
+    return reply.fail(refusal("SET without NX would take a lock that another holds"));
+  }
+  if (!lease) {
+    return reply.fail(
+        refusal("SET without PX or EX would hold the lock for ever: give the lock a timeout"));
+  }
+  take(input.service, reply, {name}, owner_of_value(input.connection, *value), *lease,
+       [reply](bool took) { took ? give_ok(reply) : give_nothing(reply); });
+}
+
+void get(const Input& input) {
+  const PendingReply reply(input.connection);
+  look(input.service, reply, std::string(input.word(1)), [reply](const MaybeHolder& seen) {
+    if (!seen) return give_nothing(reply);
+    reply.text(seen->by_value ? seen->value : "held by a client of Holdfast");
+  });
+}
+
+void exists(const Input& input) {
+  const PendingReply reply(input.connection);
+  const LockNames names(input.words.begin() + 1, input.words.end());
+  look(input.service, reply, names, [reply](const std::vector<MaybeHolder>& seen) {
+    give_integer(reply, std::count_if(seen.begin(), seen.end(),
+                                      [](const auto& each) { return each.has_value(); }));
+  });
+}
+
+void pttl(const Input& input) {
+  const PendingReply reply(input.connection);
+  look(input.service, reply, std::string(input.word(1)),
+       [reply](const MaybeHolder& seen) { give_integer(reply, seen ? seen->left_ms() : -2); });
+}
+
+void pexpire(const Input& input) {
+  const PendingReply reply(input.connection);
+  const auto lease = read_lease(input.word(2));
+  if (!lease) return reply.fail(lease.error());
+  if (input.words.size() > 3) return reply.fail(refusal("PEXPIRE takes no option here"));
+  Service& service = input.service;
+  const std::string name(input.word(1));
+  look(service, reply, name, [&service, reply, name, lease = *lease](const MaybeHolder& seen) {
+    if (!seen) return give_integer(reply, 0);
+    if (!seen->by_value) return reply.fail(held_by_own_client(name));
+    extend(service, reply, name, *seen, lease);
+  });
+}
+
+void del(const Input& input) {
+  const PendingReply reply(input.connection);
+  const LockNames names(input.words.begin() + 1, input.words.end());
+  Service& service = input.service;
+  look(service, reply, names, [&service, reply, names](const std::vector<MaybeHolder>& seen) {
+    std::vector<Request> requests;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (!seen[i]) continue;
+      if (!seen[i]->by_value) return reply.fail(held_by_own_client(names[i]));
+      requests.push_back(release_request(names[i], *seen[i]));
+    }
+    submit_each(service, reply, requests, Outcome::kReleased,
+                [reply](std::int64_t done) { give_integer(reply, done); });
+  });
+}
+
+// --- Scripts.
+
+struct ScriptCall {
+  const LibraryScript& script;
+  LockNames names;
+  std::string value;
+  Duration lease{};
+  bool adds = false;       // To the time that is left.
+  std::size_t prefix = 0;  // So much of the value tells the holder.
+};
+
+Result<ScriptCall> read_script_call(const LibraryScript& script, const Input& input) {
+  using Does = LibraryScript::Does;
+  const auto keys = detail::parse_number<std::size_t>(input.word(2));
+  if (!keys || *keys == 0 || *keys > input.words.size() || (*keys > 1 && script.keys == 1) ||
+      input.words.size() != 3 + *keys + script.words) {
+    return refusal("wrong number of keys or words for this script of " +
+                   std::string(script.library));
+  }
+  Result<ScriptCall> made = ScriptCall{script, {}, {}};
+  for (std::size_t i = 0; i < *keys; ++i) made->names.emplace_back(input.word(3 + i));
+  const std::size_t first = 3 + *keys;
+  auto value = read_value(input.word(first));
+  if (!value) return value.error();
+  made->value = *std::move(value);
+  made->prefix = made->value.size();
+  if (script.does == Does::kTakeOrKeep) {
+    const auto size = detail::parse_number<std::size_t>(input.word(first + 1));
+    if (!size || *size > made->value.size())
+      return refusal("the length of the token is no such length");
+    made->prefix = *size;
+  }
+  if (script.words > 1) {
+    const std::size_t at = script.does == Does::kTakeOrKeep ? first + 2 : first + 1;
+    auto lease = read_lease(input.word(at));
+    if (!lease) return lease.error();
+    made->lease = *lease;
+  }
+  made->adds = script.does == Does::kExtend && script.words == 3 && input.word(first + 2) == "0";
+  return made;
+}
+
+void run_on_one(const Input& input, const PendingReply& reply, const ScriptCall& call) {
+  using Does = LibraryScript::Does;
+  Service& service = input.service;
+  const machine::OwnerPtr owner = owner_of_value(input.connection, call.value);
+  look(service, reply, call.names.front(), [=, &service](const MaybeHolder& seen) {
+    const std::string& name = call.names.front();
+    const bool kept = seen && seen->by_value && call.script.does == Does::kTakeOrKeep &&
+                      seen->value.substr(0, call.prefix) == call.value.substr(0, call.prefix);
+    if (kept) {
+      return submit_each(
+          service, reply, {extend_request(name, *seen, call.lease)}, Outcome::kHeld,
+          [reply](std::int64_t done) { done == 1 ? give_ok(reply) : give_nothing(reply); });
+    }
+    if (call.script.does == Does::kTakeOrKeep) {
+      if (seen) return give_nothing(reply);
+      return take(service, reply, {name}, owner, call.lease,
+                  [reply](bool took) { took ? give_ok(reply) : give_nothing(reply); });
+    }
+    if (!seen && call.script.does == Does::kExtendOrTake) {
+      return take(service, reply, {name}, owner, call.lease,
+                  [reply](bool took) { give_integer(reply, took ? 1 : 0); });
+    }
+    if (!seen) return give_integer(reply, call.script.when_free);
+    if (!seen->is(call.value)) return give_integer(reply, call.script.when_others);
+    switch (call.script.does) {
+      case Does::kRelease: return release(service, reply, name, *seen);
+      case Does::kTimeLeft: return give_integer(reply, seen->left_ms());
+      default: break;
+    }
+    const Duration before = call.adds ? std::max(seen->left, Duration::zero()) : Duration::zero();
+    extend(service, reply, name, *seen, std::min<Duration>(before + call.lease, kLongestLease));
+  });
+}
+
+void run_on_all(const Input& input, const PendingReply& reply, const ScriptCall& call) {
+  using Does = LibraryScript::Does;
+  Service& service = input.service;
+  const auto count = static_cast<std::int64_t>(call.names.size());
+  if (call.script.does == Does::kTakeAll) {
+    return take(service, reply, call.names, owner_of_value(input.connection, call.value),
+                call.lease, [reply, count](bool took) { give_integer(reply, took ? count : 0); });
+  }
+  look(service, reply, call.names, [=, &service](const std::vector<MaybeHolder>& seen) {
+    const bool extends = call.script.does == Does::kExtendAll;
+    std::vector<Request> requests;
+    for (std::size_t i = 0; i < call.names.size(); ++i) {
+      if (!seen[i] || !seen[i]->is(call.value)) continue;
+      requests.push_back(extends ? extend_request(call.names[i], *seen[i], call.lease)
+                                 : release_request(call.names[i], *seen[i]));
+    }
+    if (extends && requests.size() != call.names.size()) return give_integer(reply, 0);
+    submit_each(
+        service, reply, requests, extends ? Outcome::kHeld : Outcome::kReleased,
+        [=](std::int64_t done) { give_integer(reply, extends && done != count ? 0 : done); });
+  });
+}
+
+void run_script(const Input& input, const LibraryScript& script) {
+  if (script.does >= LibraryScript::Does::kRedissonTake) {
+    return run_redisson_script(input.service, input.answers, input.connection, script, input.words);
+  }
+  const PendingReply reply(input.connection);
+  const auto call = read_script_call(script, input);
+  if (!call) return reply.fail(call.error());
+  script.keys == 1 ? run_on_one(input, reply, *call) : run_on_all(input, reply, *call);
+}
+
+void refuse_script(const PendingReply& reply, const std::string& sha1) {
+  reply.fail(refusal("the script " + sha1 + " is of no lock library that this service knows"));
+}
+
+void eval(const Input& input) {
+  const std::string sha1 = sha1_of_script(input.word(1));
+  const LibraryScript* const known = find_script(sha1);
+  known == nullptr ? refuse_script(PendingReply(input.connection), sha1)
+                   : run_script(input, *known);
+}
+
+void evalsha(const Input& input) {
+  const LibraryScript* const known = find_script(input.word(1));
+  if (known != nullptr) return run_script(input, *known);
+  // The libraries then send the text, whose refusal says more.
+  input.connection.reply("-NOSCRIPT No matching script. Please use EVAL.\r\n");
+}
+
+void script(const Input& input) {
+  const std::string what = command_word(input.word(1));
+  const PendingReply reply(input.connection);
+  if (what == "LOAD") {
+    const std::string sha1 = sha1_of_script(input.word(2));
+    return find_script(sha1) == nullptr ? refuse_script(reply, sha1) : reply.text(sha1);
+  }
+  if (what != "EXISTS") return reply.fail(refusal("SCRIPT has LOAD and EXISTS only"));
+  std::string bytes;
+  append_array(bytes, input.words.size() - 2);
+  for (std::size_t i = 2; i < input.words.size(); ++i) {
+    append_integer(bytes, find_script(input.word(i)) == nullptr ? 0 : 1);
+  }
+  reply.give(std::move(bytes));
+}
+
+void hexists(const Input& input) {
+  run_redisson_question(input.service, input.connection, input.words, /*counts=*/false);
+}
+
+void hget(const Input& input) {
+  run_redisson_question(input.service, input.connection, input.words, /*counts=*/true);
+}
+
+struct LibraryCommand {
+  std::string_view name;
+  std::size_t least_words;
+  std::size_t most_words;
+  void (*run)(const Input&);
+};
+constexpr std::size_t kMostWords = 130;
+constexpr LibraryCommand kLibraryCommands[] = {
+    {"SET", 3, 16, set},
+    {"GET", 2, 2, get},
+    {"DEL", 2, kMostWords, del},
+    {"EXISTS", 2, kMostWords, exists},
+    {"PTTL", 2, 2, pttl},
+    {"PEXPIRE", 3, 4, pexpire},
+    {"EVAL", 3, kMostWords, eval},
+    {"EVALSHA", 3, kMostWords, evalsha},
+    {"SCRIPT", 3, kMostWords, script},
+    {"HEXISTS", 3, 3, hexists},
+    {"HGET", 3, 3, hget},
+};
+
+}  // namespace
+
+bool run_library_command(Service& service, UnlockAnswers& answers, Connection& connection,
+                         const Words& words) {
+  const std::string name = command_word(words.front());
+  const auto* const row =
+      std::find_if(std::begin(kLibraryCommands), std::end(kLibraryCommands),
+                   [&](const LibraryCommand& each) { return each.name == name; });
+  if (row == std::end(kLibraryCommands)) return false;
+  if (words.size() < row->least_words || words.size() > row->most_words) {
+    PendingReply(connection).fail(refusal("wrong number of words for '" + name + "'"));
+  } else {
+    row->run({service, answers, connection, words});
+  }
+  return true;
+}
+
+}  // namespace holdfast::server

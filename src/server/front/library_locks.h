@@ -1,0 +1,26 @@
+// Locks of other libraries: "SET key value NX PX" and the scripts that compare and delete, done on
+// locks of this service (docs/design/0060-other-libraries.md).
+//
+// A key is the lock of that name, so a lock library and Holdfast's own clients exclude each other.
+// The value is the holder's owner. Each grant has an acquisition of its own, which the release and
+// the extension look up by the value.
+//
+// Guarantee: an answer that tells of a grant or of an extension leaves after its commit. A step for
+// a holder changes nothing if the holder is another one by then.
+// Not guaranteed: order among requests of one connection that are sent without waiting for answers;
+// a place in the queue, a token, a wake-up: these libraries have none.
+//
+// Thread-safety: the loop's thread. Ownership: the service outlives the connection.
+#pragma once
+
+#include "src/server/front/connection.h"
+#include "src/server/front/redisson_locks.h"
+#include "src/server/service.h"
+
+namespace holdfast::server {
+
+// False: it is none of these commands, and nothing was done.
+bool run_library_command(Service& service, UnlockAnswers& answers, Connection& connection,
+                         const Words& words);
+
+}  // namespace holdfast::server

@@ -1,0 +1,221 @@
+#include "src/server/front/library_steps.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "holdfast/detail/number.h"
+#include "holdfast/detail/percent.h"
+#include "src/base/random.h"
+
+namespace holdfast::server {
+
+Error refusal(const std::string& what) {
+  return {Errc::kInvalidArgument, what + "; see docs/stores/holdfast.md"};
+}
+
+namespace {
+
+using machine::Duration;
+using machine::Outcome;
+using std::chrono::milliseconds;
+
+// Whoever holds by a value is shown as this program. Holdfast's own clients never name it.
+constexpr std::string_view kProgram = "a lock library for Redis";
+constexpr std::string_view kClient = "lock-libraries";
+constexpr std::size_t kLongestValue = 512;
+constexpr milliseconds kShortestLease{100};
+bool stays(char c) { return c > ' ' && c < 0x7f && c != '%' && c != '"' && c != '\\'; }
+
+// nullopt: the lock is free.
+MaybeHolder holder_of(const LockSight& sight) {
+  if (!sight.lock) return std::nullopt;
+  for (const machine::TicketImage& ticket : sight.lock->tickets) {
+    if (!ticket.held || ticket.system) continue;
+    LibraryHolder holder{.id = ticket.id,
+                         .seq = ticket.seq,
+                         .left = ticket.lease_end - sight.at,
+                         .lock_value = sight.lock->value};
+    if (ticket.owner && ticket.owner->program == kProgram) {
+      holder.by_value = true;
+      holder.value = detail::percent_decode(ticket.owner->owner).value_or("");
+    }
+    return holder;
+  }
+  return std::nullopt;
+}
+
+Request take_request(const std::string& name, const machine::AcquisitionId& id,
+                     const machine::OwnerPtr& owner, Duration lease) {
+  machine::Acquire acquire;
+  acquire.name = name;
+  acquire.id = id;
+  acquire.mode = machine::Mode::exclusive();
+  acquire.may_wait = false;
+  acquire.ttl = lease;
+  acquire.waiter_ttl = lease;
+  acquire.owner = owner;
+  return {.client = ClientName(kClient), .action = acquire};
+}
+
+// A primitive's inner locks are out of reach: no name of a user has such a part.
+std::optional<Error> check_names(const LockNames& names) {
+  for (const std::string& name : names) {
+    const auto control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
+    if (name.empty() || std::any_of(name.begin(), name.end(), control)) {
+      return refusal("a lock's name has at least one byte, and no control characters");
+    }
+    if (name.find("/../") != name.npos) return refusal("a lock's name has no part '..'");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Error held_by_own_client(const std::string& name) {
+  return refusal("'" + name + "' is held by a client of Holdfast: 'holdfast break' ends its hold");
+}
+
+void give_integer(const PendingReply& reply, std::int64_t number) {
+  std::string bytes;
+  append_integer(bytes, number);
+  reply.give(std::move(bytes));
+}
+
+void give_ok(const PendingReply& reply) { reply.give("+OK\r\n"); }
+
+void give_nothing(const PendingReply& reply) {
+  reply.give(reply.protocol() == 3 ? "_\r\n" : "$-1\r\n");
+}
+
+std::int64_t LibraryHolder::left_ms() const {
+  return std::max<std::int64_t>(0, std::chrono::floor<milliseconds>(left).count());
+}
+
+void look(Service& service, const PendingReply& reply, const LockNames& names,
+          std::function<void(const std::vector<MaybeHolder>&)> then) {
+  struct Looking {
+    std::vector<MaybeHolder> seen;
+    std::size_t missing = 0;
+    bool failed = false;
+    std::function<void(const std::vector<MaybeHolder>&)> then;
+  };
+  if (const auto bad = check_names(names)) return reply.fail(*bad);
+  const auto looking = std::make_shared<Looking>();
+  looking->seen.resize(names.size());
+  looking->missing = names.size();
+  looking->then = std::move(then);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    service.inspect(names[i], [looking, reply, i](const Result<LockSight>& sight) {
+      if (!sight && !std::exchange(looking->failed, true)) reply.fail(sight.error());
+      if (sight) looking->seen[i] = holder_of(*sight);
+      if (--looking->missing == 0 && !looking->failed) looking->then(looking->seen);
+    });
+  }
+}
+
+void look(Service& service, const PendingReply& reply, const std::string& name,
+          const std::function<void(const MaybeHolder&)>& then) {
+  look(service, reply, LockNames{name},
+       [then](const std::vector<MaybeHolder>& seen) { then(seen.front()); });
+}
+
+// --- Steps on locks.
+
+Request extend_request(const std::string& name, const LibraryHolder& holder, Duration lease) {
+  return {.client = ClientName(kClient),
+          .action = machine::Renew{name, holder.id, holder.seq + 1, lease, lease}};
+}
+
+// The id was made here and reaches nobody, so no late acquire can bring it back. A number other
+// than zero says so, and spares the tombstone.
+Request release_request(const std::string& name, const LibraryHolder& holder) {
+  return {
+      .client = ClientName(kClient), .issue = 1, .action = machine::Release{name, holder.id, {}}};
+}
+
+machine::OwnerPtr owner_of_value(const Connection& connection, std::string_view value) {
+  machine::OwnerInfo owner;
+  owner.owner = detail::percent_encode(value, stays);
+  owner.host = detail::percent_encode(connection.name, stays);
+  owner.program = kProgram;
+  owner.since_unix_ms =
+      std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
+  return std::make_shared<const machine::OwnerInfo>(std::move(owner));
+}
+
+namespace {
+
+// Their clients count the lease from the answer, which leaves after the commit. So the lease begins
+// anew then, and a grant that has ended meanwhile is none (rule 59).
+void begin_leases(Service& service, const PendingReply& reply, const LockNames& names,
+                  const std::vector<LibraryHolder>& holders, Duration lease,
+                  const std::function<void(bool)>& then) {
+  std::vector<Request> renewals;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    renewals.push_back(extend_request(names[i], holders[i], lease));
+  }
+  const auto all = static_cast<std::int64_t>(names.size());
+  submit_each(service, reply, renewals, Outcome::kHeld,
+              [&service, reply, names, holders, all, then](std::int64_t held) {
+                if (held == all) return then(true);
+                std::vector<Request> given_back;
+                for (std::size_t i = 0; i < names.size(); ++i) {
+                  given_back.push_back(release_request(names[i], holders[i]));
+                }
+                submit_each(service, reply, given_back, Outcome::kReleased,
+                            [then](std::int64_t) { then(false); });
+              });
+}
+
+}  // namespace
+
+void take(Service& service, const PendingReply& reply, const LockNames& names,
+          const machine::OwnerPtr& owner, Duration lease, const std::function<void(bool)>& then) {
+  if (const auto bad = check_names(names)) return reply.fail(*bad);
+  std::vector<Request> grants;
+  std::vector<LibraryHolder> holders;
+  for (const std::string& name : names) {
+    const base::Random128 id = base::random_128();
+    holders.push_back({.id = {id.high, id.low}});
+    grants.push_back(take_request(name, holders.back().id, owner, lease));
+  }
+  service.submit_all(grants, [&service, reply, names, holders, lease,
+                              then](const Result<Service::AllOrNone>& outcome) {
+    if (!outcome) return reply.fail(outcome.error());
+    outcome->refused ? then(false) : begin_leases(service, reply, names, holders, lease, then);
+  });
+}
+
+void submit_each(Service& service, const PendingReply& reply, const std::vector<Request>& requests,
+                 Outcome wanted, const std::function<void(std::int64_t)>& then) {
+  if (requests.empty()) return then(0);
+  service.submit_list(requests,
+                      [reply, wanted, then](const Result<std::vector<Result<Answer>>>& all) {
+                        if (!all) return reply.fail(all.error());
+                        std::int64_t count = 0;
+                        for (const Result<Answer>& each : *all) {
+                          if (!each) return reply.fail(each.error());
+                          if (each->reply.outcome == wanted) ++count;
+                        }
+                        then(count);
+                      });
+}
+
+// --- Words.
+
+Result<std::string> read_value(std::string_view value) {
+  if (value.size() <= kLongestValue) return std::string(value);
+  return refusal("a lock's value has at most " + std::to_string(kLongestValue) + " bytes");
+}
+
+Result<Duration> read_lease(std::string_view text, milliseconds unit) {
+  const auto number = detail::parse_number<std::int64_t>(text);
+  const std::int64_t most = kLongestLease / unit;
+  const bool fits = number && *number > 0 && *number <= most && *number * unit >= kShortestLease;
+  if (fits) return Duration(*number * unit);
+  return refusal("a lease lasts 100 ms to 24 h, and not '" + std::string(text.substr(0, 24)) + "'");
+}
+
+}  // namespace holdfast::server

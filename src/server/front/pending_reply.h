@@ -1,0 +1,39 @@
+// Where the reply to one request goes when it is known.
+//
+// Thread-safety: the loop's thread. Ownership: keeps the connection alive.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "src/server/front/calls.h"
+#include "src/server/front/connection.h"
+#include "src/server/front/reply_writer.h"
+
+namespace holdfast::server {
+
+class PendingReply {
+ public:
+  explicit PendingReply(Connection& connection)
+      : connection_(connection.shared_from_this()), turn_(connection.begin()) {}
+
+  int protocol() const { return connection_->protocol; }
+  void give(std::string bytes) const { connection_->finish(turn_, std::move(bytes)); }
+  void fail(const Error& why) const {
+    std::string bytes;
+    append_error(bytes, failure_text(why));
+    give(std::move(bytes));
+  }
+  void text(std::string_view text) const {
+    std::string bytes;
+    append_text(bytes, text);
+    give(std::move(bytes));
+  }
+
+ private:
+  ConnectionPtr connection_;
+  Connection::Turn turn_;
+};
+
+}  // namespace holdfast::server
