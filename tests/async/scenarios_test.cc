@@ -9,7 +9,9 @@ namespace {
 class AsyncScenarios : public LibraryTest {
  protected:
   // Each change is a commit.
-  bool on_disk() const { return GetParam() == "sqlite" || GetParam() == "postgres"; }
+  bool on_disk() const {
+    return GetParam() == "sqlite" || GetParam() == "postgres" || GetParam() == "mysql";
+  }
   // Each request is a round of the servers, and each wait has a heartbeat that reads.
   bool by_consensus() const { return store_of_url(GetParam() + ":")->bound_to_client; }
 };
