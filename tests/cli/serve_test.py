@@ -514,12 +514,16 @@ class StrangerTest(ServeCase):
 
     def test_every_other_command_is_refused_by_its_name(self):
         connection = self.connect()
-        for words in (("SET", "k", "v", "NX", "PX", "1000"), ("GET", "k"), ("EVAL", "return 1", "0"),
-                      ("EVALSHA", "0" * 40, "0"), ("MULTI",), ("DEL", "k"), ("FLUSHALL",), ("CONFIG", "GET", "*"),
-                      ("CLIENT", "TRACKING", "ON"), ("CLUSTER", "SLOTS"), ("WAIT", "1", "0")):
+        for words in (("INCR", "k"), ("PERSIST", "k"), ("MULTI",), ("WATCH", "k"), ("FLUSHALL",),
+                      ("CONFIG", "GET", "*"), ("CLIENT", "TRACKING", "ON"), ("CLUSTER", "SLOTS"), ("WAIT", "1", "0")):
             reply = self.ask(connection, *words)
             self.assertTrue(reply.startswith(f"-ERR unknown command '{words[0]}"), reply)
             self.assertEqual(reply.count("\r\n"), 1)
+        # Of lock libraries' commands only what makes a lock.
+        self.assertTrue(self.ask(connection, "SET", "k", "v").startswith("-ERR SET without NX"))
+        self.assertTrue(self.ask(connection, "EVAL", "return 1", "0").startswith("-ERR the script "))
+        self.assertTrue(self.ask(connection, "EVALSHA", "0" * 40, "0").startswith("-NOSCRIPT"))
+        self.assertEqual(self.ask(connection, "EXISTS", "k"), ":0\r\n")
         self.assertTrue(self.ask(connection, "SELECT", "1").startswith("-ERR"))
         self.assertTrue(self.ask(connection, "AUTH", "x").startswith("-ERR AUTH"))
         self.assertIn("attach first", self.ask(connection, "HF1", "inspect", "1", "hf1:{a}"))

@@ -105,6 +105,8 @@ TEST_F(LibraryLocksTest, WhatWouldNotBeALockIsRefused) {
            {"SET", "", "v", "NX", "PX", "1000"},
            {"SET", "steps/../record", "v", "NX", "PX", "1000"},
            {"GET", "steps/../record"},
+           {"DEL", "steps/.."},
+           {"EXISTS", ".."},
            {"SET", "a", "v", "NX", "PXAT", "1000"},
            {"SET", "a", "v", "NX", "KEEPTTL"},
            {"SET", "a", std::string(513, 'v'), "NX", "PX", "1000"},

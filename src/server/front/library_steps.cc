@@ -65,7 +65,9 @@ std::optional<Error> check_names(const LockNames& names) {
     if (name.empty() || std::any_of(name.begin(), name.end(), control)) {
       return refusal("a lock's name has at least one byte, and no control characters");
     }
-    if (name.find("/../") != name.npos) return refusal("a lock's name has no part '..'");
+    if (("/" + name + "/").find("/../") != name.npos) {
+      return refusal("a lock's name has no part '..'");
+    }
   }
   return std::nullopt;
 }
