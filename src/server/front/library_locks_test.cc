@@ -217,6 +217,22 @@ TEST_F(LibraryLocksTest, RedissonCountsItsHolds) {
   EXPECT_EQ(eval(kRForce, {"r", "c"}, {"0", "PUBLISH"}), ":0\r\n");
 }
 
+// Beside a name lies the count of a latch, or the outcome of a once-guard.
+TEST_F(LibraryLocksTest, RedissonsCountOverwritesNoValueOfOurs) {
+  const std::string id(32, '1');
+  const Socket own(server_.address());
+  own.ask(request({"HF1", "attach", "0"}));
+  ASSERT_NE(own_acquire("r").find("held"), std::string::npos);
+  ASSERT_NE(own.ask(request({"HF1", "set_value", "1", "hf1:{r}", id, "count 3", "v", "0", "0"}))
+                .find("done"),
+            std::string::npos);
+  own.ask(request({"HF1", "end", "1", "hf1:{r}", "client", id, "0000000000000001", "release"}));
+  EXPECT_EQ(eval(kRTake, {"r"}, {"60000", "u:1"}), kNil);
+  EXPECT_NE(eval(kRTake, {"r"}, {"60000", "u:1"}).find("another name"), std::string::npos);
+  EXPECT_EQ(own.ask(request({"HF1", "value", "1", "hf1:{r}"})), "$7\r\ncount 3\r\n");
+  EXPECT_EQ(unlock("u:1", "l"), ":1\r\n");
+}
+
 TEST_F(LibraryLocksTest, EveryReleaseWakesWhoeverListensForRedisson) {
   const Socket listener(server_.address());
   for (const auto& [lock, channel] : std::map<std::string, std::string>{

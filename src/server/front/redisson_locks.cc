@@ -20,8 +20,11 @@ using Does = LibraryScript::Does;
 constexpr std::size_t kMostAnswers = 4'096;
 
 // "redisson <acquisition> <count>". An earlier holder's text names another acquisition.
+constexpr std::string_view kHead = "redisson ";
+
 std::string count_text(const LibraryHolder& holder, std::int64_t count) {
-  return "redisson " + base::to_hex(holder.id.high, holder.id.low) + ' ' + std::to_string(count);
+  return std::string(kHead) + base::to_hex(holder.id.high, holder.id.low) + ' ' +
+         std::to_string(count);
 }
 
 std::int64_t count_of(const LibraryHolder& holder) {
@@ -36,6 +39,12 @@ std::int64_t count_of(const LibraryHolder& holder) {
 void hold_again(Service& service, const PendingReply& reply, const std::string& name,
                 const LibraryHolder& holder, Duration lease, std::int64_t count,
                 const std::function<void(bool)>& then) {
+  if (!holder.lock_value.empty() && !holder.lock_value.starts_with(kHead)) {
+    return reply.fail(
+        refusal("'" + name +
+                "' has a value of a latch, a once-guard or the like, "
+                "which a count of holds would overwrite: give the RLock another name"));
+  }
   Request renewal = extend_request(name, holder, lease);
   Request counting = renewal;
   counting.action = machine::SetValue{name, holder.id, count_text(holder, count)};

@@ -327,7 +327,8 @@ TEST_F(PipelineLiveTest, ABusyPipelineWatchesOverDeadlinesOfWhatItHasNotSent) {
   Pipeline pipe(loop_.io, remote_of(server.url()));
   ASSERT_EQ(said(ask(pipe, {"PING"})), "PONG");
   server.pause();
-  constexpr int kBefore = 100;
+  // More than it gives a busy server at once, and too few left over for another write.
+  constexpr int kBefore = 40;
   std::vector<Awaited<Result<Reply>>> before;
   before.reserve(kBefore);
   for (int i = 0; i < kBefore; ++i) before.push_back(send(pipe, {"INCR", "n"}));
@@ -339,7 +340,7 @@ TEST_F(PipelineLiveTest, ABusyPipelineWatchesOverDeadlinesOfWhatItHasNotSent) {
   EXPECT_FALSE(later.given());
   server.resume();
   for (auto& answer : before) EXPECT_TRUE(answer.wait());
-  EXPECT_EQ(said(later.wait()), "101");
+  EXPECT_EQ(said(later.wait()), "41");
   EXPECT_EQ(said(ask(pipe, {"EXISTS", "a"})), "0");
 }
 
