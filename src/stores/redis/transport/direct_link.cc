@@ -238,7 +238,8 @@ Result<void> DirectLink::Impl::dial(const Endpoint& endpoint, BootInstant until,
     if (outcome.io == Wire::Io::kFailed) return wire.why();
     if (auto waited = wait(outcome.io, until); !waited) return waited.error();
   }
-  return greet(deadline);
+  // One of the lock service's servers may stand still, and others wait to be asked.
+  return greet(remote->primary->asks_term() ? until : deadline);
 }
 
 Result<void> DirectLink::Impl::pause(BootInstant deadline) {
