@@ -11,8 +11,9 @@
 // the guarantees under each fault.
 //
 // Thread-safety: any thread, but not two at a time. Ownership: it runs two threads, one for its
-// clients and one for the journal, until it is stopped.
-// Blocking: start() reads the journal; stop() waits for the last commit.
+// clients and one for the journal, until it is stopped; and one more on a shared journal.
+// Blocking: start() reads the journal, or finds that another server leads; stop() waits for the
+// last commit.
 // Errors: kInvalidArgument (an address or a journal that it cannot have), kStoreInUse (another
 // server has the folder), kUnavailable (the port is taken, the disk fails), kPermissionDenied,
 // kCorruptState, kVersionMismatch; kUnsupported: left out of this build.
@@ -33,31 +34,43 @@ namespace server {
 struct ServerAccess;
 }
 
-struct ServerOptions {
-  // Where clients connect to: an address of this host's loopback, since there are neither users nor
-  // TLS. Port 0: the system chooses one.
-  std::string listen = "127.0.0.1:7420";
-  // "sqlite:DIR", a folder on a local disk, which is made; or "memory:".
-  std::string journal{};
-  // A restored copy of a journal grants nothing for 24 h, because clients may count on what it does
-  // not know. True: no client of that journal runs any more, so it grants at once.
-  bool clients_stopped = false;
-  // Operators should know this: the disk is nearly full, full, or has room again; there are no more
-  // descriptors. Called as on_stopped, once for each beginning and end; it must not block.
-  std::function<void(const std::string& what)> on_warning{};
-  // The server has ended by itself: another process took the journal over, or the disk failed. Its
-  // state is not known then, so the process should end. Called on a thread of the server; it must
-  // not call the server.
-  std::function<void(const Error& reason)> on_stopped{};
-};
-
-// A server has found this when it started.
+// A server has found this when it began to lead.
 struct ServerStart {
-  bool new_journal = false;      // It began one; the folder had none.
+  bool new_journal = false;      // It began one; the place had none.
   std::string term{};            // This process' own. Each start begins a new one.
   std::size_t locks = 0;         // Held or waited for.
   std::string restored{};        // Why the journal is a restored copy; empty: it is not.
   std::chrono::seconds quiet{};  // For so long it answers reads only.
+};
+
+struct ServerLead {
+  bool leads = true;     // A server whose journal is not shared always does.
+  std::string leader{};  // The address of the one that does; empty: not known.
+  ServerStart found{};   // When this one began to.
+};
+
+struct ServerOptions {
+  // Where clients connect to: an address of this host's loopback, since there are neither users nor
+  // TLS. Port 0: the system chooses one.
+  std::string listen = "127.0.0.1:7420";
+  // "sqlite:DIR", a folder on a local disk, which is made; "etcd://HOST,HOST,HOST/PREFIX", which
+  // any number of servers may share: one leads, and the others stand by; or "memory:".
+  std::string journal{};
+  // The address that servers on a shared journal tell of this one. Empty: that of `listen`.
+  std::string advertise{};
+  // A restored copy of a journal grants nothing for 24 h, because clients may count on what it does
+  // not know. True: no client of that journal runs any more, so it grants at once.
+  bool clients_stopped = false;
+  // On a shared journal: this server leads from now on, or stands by. Called as on_stopped.
+  std::function<void(const ServerLead& lead)> on_lead{};
+  // Operators should know this: the disk is nearly full, full, or has room again; there are no more
+  // descriptors. Called as on_stopped, once for each beginning and end; it must not block.
+  std::function<void(const std::string& what)> on_warning{};
+  // The server has ended by itself: another process took the journal over, or the disk failed. Its
+  // state is not known then, so the process should end. On a shared journal it stands by instead,
+  // and this means that it cannot: the journal is damaged, or refuses this server. Called on a
+  // thread of the server; it must not call the server.
+  std::function<void(const Error& reason)> on_stopped{};
 };
 
 class HOLDFAST_EXPORT Server {
@@ -71,12 +84,12 @@ class HOLDFAST_EXPORT Server {
   std::string address() const;     // "127.0.0.1:7420", with the port that was chosen.
   std::string url() const;         // "holdfast://127.0.0.1:7420".
   std::string place() const;       // Where the journal lies, for people.
-  std::string journal_id() const;  // Its own, drawn when it was made.
-  ServerStart found() const;
+  std::string journal_id() const;  // Its own, drawn when it was made; empty while it stands by.
+  ServerLead lead() const;
 
-  // Takes no more requests, commits and answers what is under way, and closes everything. Clients
-  // keep their leases, and find them again at the next server on this journal, which lengthens
-  // none.
+  // Takes no more requests, commits and answers what is under way, gives up the lead, and closes
+  // everything. Clients keep their leases, and find them again at the next server on this journal,
+  // which lengthens none.
   void stop();
 
  private:

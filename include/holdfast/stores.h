@@ -48,6 +48,7 @@ struct StoreKind {
   bool shared_by_processes = true;  // false: it lives and dies with one process.
   bool has_schema = false;          // It keeps its locks in tables that somebody must make.
   bool is_chain = false;            // It uses one of several stores: chain_status() tells which.
+  bool has_journal = false;         // `holdfast serve` can keep its journal in it.
 };
 
 // In the order of registration.

@@ -351,11 +351,15 @@ how to connect. After SIGTERM it commits and answers what is under way, and ends
   --data DIR        the folder of the journal, on a local disk; it is made. Default: the folder
                     server beside the default store; root's is /var/lib/holdfast/server. One server
                     at a time uses a folder
-  --journal URL     sqlite:DIR, as --data; memory: nothing survives, for tests
+  --journal URL     sqlite:DIR, as --data; etcd://HOST,HOST/PREFIX, which several servers share: one
+                    leads, the others stand by; memory: nothing survives, for tests
+  --advertise ADDR  the address that servers on a shared journal tell of this one; by default that
+                    of --listen
   --clients-stopped say that no client of this journal runs any more; a restored copy then grants at
                     once, and not after 24 h
   --json            print an object when it serves: url, address, journal, journal_id, new_journal,
-                    term, locks, restored, quiet_s, pid; and one when it stops
+                    term, locks, restored, quiet_s, pid; one when it stops; and on a shared journal
+                    one when it stands by, with the leader
   --log-format F    the format of stderr: text, json or logfmt
   -q, --quiet       print failures only
 

@@ -66,6 +66,11 @@ class Mailbox {
     if (warnings_.size() < kMost) warnings_.push_back(what);
     wake();
   }
+  void take_lead(const ServerLead& lead) {
+    const std::lock_guard lock(mutex_);
+    lead_ = lead;
+    wake();
+  }
 
   int fd() const { return event_.get(); }
   std::vector<std::string> take_warnings() {
@@ -77,6 +82,10 @@ class Mailbox {
   std::optional<Error> failure() {
     const std::lock_guard lock(mutex_);
     return failure_;
+  }
+  std::optional<ServerLead> new_lead() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(lead_, std::nullopt);
   }
 
  private:
@@ -91,18 +100,8 @@ class Mailbox {
   std::mutex mutex_;
   std::vector<std::string> warnings_;
   std::optional<Error> failure_;
+  std::optional<ServerLead> lead_;  // The newest: the terms between are over.
 };
-
-// The signal that ends the program; nullopt: the server has failed.
-std::optional<int> wait_for_end(const Signals& signals, Mailbox& mailbox) {
-  while (true) {
-    for (const std::string& each : mailbox.take_warnings()) complain(printable(each));
-    if (mailbox.failure()) return std::nullopt;
-    if (const auto signal = signals.next_ending()) return signal;
-    pollfd entries[] = {{signals.fd(), POLLIN, 0}, {mailbox.fd(), POLLIN, 0}};
-    if (::poll(entries, 2, -1) < 0 && errno != EINTR) return std::nullopt;
-  }
-}
 
 // A word about which journal it is: a new one where another was expected is a loss of all locks.
 std::string journal_line(const ServerStart& found, const std::string& place) {
@@ -114,8 +113,26 @@ std::string journal_line(const ServerStart& found, const std::string& place) {
   return where + " (" + locks + ", term " + found.term + ")";
 }
 
-bool say_where(const ServeOptions& options, const Server& server) {
-  const ServerStart found = server.found();
+bool say_standby(const ServeOptions& options, const Server& server, const ServerLead& lead) {
+  if (options.common.json) {
+    print(to_line({{"event", "standing_by"},
+                   {"url", server.url()},
+                   {"address", server.address()},
+                   {"journal", server.place()},
+                   {"leader", lead.leader},
+                   {"pid", ::getpid()}}));
+  } else if (!options.common.quiet) {
+    print("standing by at " + server.url() + ": " +
+          (lead.leader.empty() ? "no server leads yet" : printable(lead.leader) + " leads") +
+          "\n  journal: " + printable(server.place()) +
+          "\n  clients name all servers: holdfast://" + server.address() + ",HOST:PORT,...\n");
+  }
+  return flush_output();
+}
+
+bool say_where(const ServeOptions& options, const Server& server, const ServerLead& lead) {
+  if (!lead.leads) return say_standby(options, server, lead);
+  const ServerStart& found = lead.found;
   if (options.common.json) {
     print(to_line({{"event", "serving"},
                    {"url", server.url()},
@@ -144,6 +161,19 @@ bool say_where(const ServeOptions& options, const Server& server) {
   return flush_output();
 }
 
+// The signal that ends the program; nullopt: the server has failed.
+std::optional<int> wait_for_end(const ServeOptions& options, const Server& server,
+                                const Signals& signals, Mailbox& mailbox) {
+  while (true) {
+    for (const std::string& each : mailbox.take_warnings()) complain(printable(each));
+    if (const auto lead = mailbox.new_lead()) static_cast<void>(say_where(options, server, *lead));
+    if (mailbox.failure()) return std::nullopt;
+    if (const auto signal = signals.next_ending()) return signal;
+    pollfd entries[] = {{signals.fd(), POLLIN, 0}, {mailbox.fd(), POLLIN, 0}};
+    if (::poll(entries, 2, -1) < 0 && errno != EINTR) return std::nullopt;
+  }
+}
+
 }  // namespace
 
 int serve_command(const ServeOptions& options) {
@@ -156,6 +186,8 @@ int serve_command(const ServeOptions& options) {
   ServerOptions wanted;
   wanted.listen = options.listen;
   wanted.journal = *journal;
+  wanted.advertise = options.advertise;
+  wanted.on_lead = [&mailbox](const ServerLead& lead) { mailbox.take_lead(lead); };
   wanted.clients_stopped = options.clients_stopped;
   wanted.on_stopped = [&mailbox](const Error& reason) { mailbox.fail(reason); };
   wanted.on_warning = [&mailbox](const std::string& what) { mailbox.warn(what); };
@@ -164,8 +196,8 @@ int serve_command(const ServeOptions& options) {
     complain("serve: " + printable(server.error().message()));
     return kExitError;
   }
-  if (!say_where(options, *server)) return kExitError;
-  const auto signal = wait_for_end(signals, mailbox);
+  if (!say_where(options, *server, server->lead())) return kExitError;
+  const auto signal = wait_for_end(options, *server, signals, mailbox);
   server->stop();
   if (signal) {
     if (options.common.json) {

@@ -11,6 +11,7 @@
 #include "holdfast/result.h"
 #include "holdfast/stores.h"
 #include "src/base/clock.h"
+#include "src/port/journal.h"
 #include "src/port/store.h"
 #include "src/port/store_url.h"
 
@@ -35,9 +36,15 @@ struct ChainJob {
   ChainStatus found{};
 };
 
+// A question to a factory about a journal in its store, for the lock service. The factory fills in
+// the answer and returns no store.
+struct JournalJob {
+  std::unique_ptr<Journal> made{};
+};
+
 struct StoreContext;
 
-// Never a null pointer, unless `context.schema` or `context.chain` is set.
+// Never a null pointer, unless one of the context's jobs is set.
 // `url` keeps only the options that this store should know; an unknown one is kInvalidArgument.
 using StoreFactory = Result<std::unique_ptr<Store>> (*)(StoreUrl url, const StoreContext& context);
 
@@ -53,6 +60,8 @@ struct StoreContext {
   SchemaJob* schema = nullptr;
   // Only set where the manifest has `is_chain`.
   ChainJob* chain = nullptr;
+  // Only set where the manifest has `has_journal`.
+  JournalJob* journal = nullptr;
   // The other stores, by the scheme of their URL, for stores that are made of some.
   // Errors: kInvalidArgument (no such scheme), kUnsupported (left out of this build).
   Result<StoreFactory> (*find)(std::string_view scheme) = nullptr;

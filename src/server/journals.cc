@@ -1,7 +1,15 @@
+#include <chrono>
 #include <string_view>
+#include <utility>
 
+#include <asio/io_context.hpp>
+
+#include "holdfast/stores.h"
 #include "src/base/clock.h"
 #include "src/base/random.h"
+#include "src/client/registry.h"
+#include "src/port/registry.h"
+#include "src/port/store_url.h"
 #include "src/server/journal.h"
 #include "src/server/memory_journal.h"
 #include "src/server/sqlite_journal.h"
@@ -16,24 +24,51 @@ Result<void> MemoryJournal::open() {
   return {};
 }
 
+namespace {
+
+constexpr std::chrono::seconds kOpening{10};
+
+Error not_a_journal(const std::string& url) {
+  std::string others;
+  for (const StoreKind& kind : known_stores()) {
+    if (kind.has_journal) others += ", " + std::string(kind.url_starts.front()) + "HOST,HOST,HOST";
+  }
+  return {Errc::kInvalidArgument,
+          "journal '" + url + "': write sqlite:FOLDER" + others + ", or memory: to keep nothing"};
+}
+
+Result<std::unique_ptr<Journal>> make_sqlite_journal(const std::string& url, std::string folder) {
+  if (folder.starts_with("//")) folder.erase(0, 2);
+  if (const auto mark = folder.find('?'); mark != folder.npos) {
+    return Error(Errc::kInvalidArgument, "journal '" + url + "': " + folder.substr(mark) +
+                                             " is not understood, because sqlite:FOLDER has no "
+                                             "options; --data takes any name of a folder");
+  }
+  if (folder.empty()) return not_a_journal(url);
+  return std::unique_ptr<Journal>(std::make_unique<SqliteJournal>(SqliteJournalOptions{folder}));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Journal>> make_journal(const std::string& url) {
   constexpr std::string_view kSqlite = "sqlite:";
   if (url == "memory:") return std::unique_ptr<Journal>(std::make_unique<MemoryJournal>());
-  if (url.starts_with(kSqlite) && url.size() > kSqlite.size()) {
-    std::string folder = url.substr(kSqlite.size());
-    if (folder.starts_with("//")) folder.erase(0, 2);
-    if (const auto mark = folder.find('?'); mark != folder.npos) {
-      return Error(Errc::kInvalidArgument, "journal '" + url + "': " + folder.substr(mark) +
-                                               " is not understood, because sqlite:FOLDER has no "
-                                               "options; --data takes any name of a folder");
-    }
-    if (!folder.empty()) {
-      return std::unique_ptr<Journal>(
-          std::make_unique<SqliteJournal>(SqliteJournalOptions{folder}));
-    }
-  }
-  return Error(Errc::kInvalidArgument,
-               "journal '" + url + "': write sqlite:FOLDER, or memory: to keep nothing");
+  if (url.starts_with(kSqlite)) return make_sqlite_journal(url, url.substr(kSqlite.size()));
+  const StoreKind* const kind = store_of_url(url);
+  if (kind == nullptr || !kind->has_journal) return not_a_journal(url);
+  auto parsed = port::StoreUrl::parse(url);
+  if (!parsed) return parsed.error();
+  const auto factory = client::find_store(parsed->scheme);
+  if (!factory) return factory.error();
+  asio::io_context unused;  // The factory of a store that is a module posts to it.
+  port::JournalJob job;
+  port::StoreContext context;
+  context.io = &unused;
+  context.open_by = base::BootClock::now() + kOpening;
+  context.journal = &job;
+  const auto made = (*factory)(*std::move(parsed), context);
+  if (!made) return Error(made.error().code(), "journal: " + made.error().message());
+  return std::move(job.made);
 }
 
 }  // namespace holdfast::server

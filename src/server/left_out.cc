@@ -30,7 +30,7 @@ std::string Server::address() const { return {}; }
 std::string Server::url() const { return {}; }
 std::string Server::place() const { return {}; }
 std::string Server::journal_id() const { return {}; }
-ServerStart Server::found() const { return {}; }
+ServerLead Server::lead() const { return {}; }
 void Server::stop() {}
 
 }  // namespace holdfast

@@ -1,7 +1,10 @@
 #include "holdfast/server.h"
 
+#include <chrono>
 #include <future>
+#include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -9,6 +12,8 @@
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 
+#include "src/base/clock.h"
+#include "src/base/local_mutex.h"
 #include "src/base/thread.h"
 #include "src/server/front/front.h"
 #include "src/server/journal.h"
@@ -22,44 +27,178 @@
 namespace holdfast {
 
 struct Server::Impl {
-  Impl(ServerOptions wanted, server::ServerTuning tuning, std::unique_ptr<server::Journal> journal)
+  Impl(ServerOptions wanted, server::ServerTuning its_tuning,
+       std::unique_ptr<server::Journal> its_journal)
       : options(std::move(wanted)),
-        place(journal->place()),
+        tuning(std::move(its_tuning)),
+        place(its_journal->place()),
+        shared(its_journal->is_shared()),
         front(io, tuning.front,
               {.version = HOLDFAST_VERSION,
                .journal = options.journal.substr(0, options.journal.find(':')),
                .place = place},
-              [this](const Error& reason) {
-                if (options.on_stopped) options.on_stopped(reason);
-              }),
-        service(std::in_place, io, std::move(journal), front,
-                with(std::move(tuning.service), options)) {
+              [this](const Error& reason) { on_stopped(reason); }),
+        journal(std::move(its_journal)) {
     front.warn_by([this](const std::string& what) { warn(what); });
   }
   ~Impl() { stop(); }
 
-  server::ServiceOptions with(server::ServiceOptions tuned, const ServerOptions& wanted) {
-    tuned.clients_stopped = wanted.clients_stopped;
-    tuned.warn = [this](const std::string& what) { warn(what); };
-    return tuned;
-  }
-
   void warn(const std::string& what) const {
     if (options.on_warning) options.on_warning(what);
+  }
+
+  // On the loop. On a shared journal this was one term of several.
+  void on_stopped(const Error& reason) {
+    if (!shared) {
+      front.close();
+      return end(reason);
+    }
+    warn("does not lead any more: " + reason.message());
+    const base::LocalLock lock(mutex);
+    term_ended = true;
+    changed.notify_all();
+  }
+
+  void end(const Error& reason) const {
+    if (options.on_stopped) options.on_stopped(reason);
   }
 
   Result<void> start() {
     // First the port: a second server on it must not wait for the journal.
     if (auto listening = front.listen(options.listen); !listening) return listening;
     address = front.address();
-    if (auto started = service->start(); !started) return started;
-    journal_id = service->journal_id();
-    const auto& seen = service->found();
-    found = {seen.began, service->term(), seen.locks, seen.restored,
-             std::chrono::ceil<std::chrono::seconds>(seen.quiet)};
-    front.serve(*service);
+    told = options.advertise.empty() ? address : options.advertise;
+    if (!shared) {
+      if (auto leading = begin_term(); !leading) return leading;
+    }
     thread = base::start_thread("holdfast-serve", [this] { io.run(); });
+    if (!shared) return {};
+    const auto leads = journal->lead(told, base::BootClock::now());
+    if (!leads) return leads.error();
+    if (auto known = take_first_turn(*leads); !known) return known;
+    follower = base::start_thread("hf-stand-by", [this] { follow(); });
     return {};
+  }
+
+  Result<void> take_first_turn(bool leads) {
+    if (!leads) {
+      stand_by(journal->leader());
+      return {};
+    }
+    Result<void> began;
+    on_loop([&] { began = begin_term(); });
+    return began;
+  }
+
+  // Serves with the journal. On the loop, or before there is one.
+  Result<void> begin_term() {
+    server::ServiceOptions service_options = tuning.service;
+    service_options.clients_stopped = options.clients_stopped;
+    service_options.warn = [this](const std::string& what) { warn(what); };
+    service.emplace(io, take_journal(), front, std::move(service_options));
+    if (auto started = service->start(); !started) {
+      service.reset();
+      return started;
+    }
+    const auto& seen = service->found();
+    ServerLead now{true, told,
+                   {seen.began, service->term(), seen.locks, seen.restored,
+                    std::chrono::ceil<std::chrono::seconds>(seen.quiet)}};
+    front.serve(*service);
+    const base::LocalLock lock(mutex);
+    journal_id = service->journal_id();
+    lead = std::move(now);
+    return {};
+  }
+
+  void stand_by(const std::string& leader) {
+    on_loop([&] {
+      front.stand_by(leader);
+      service.reset();
+    });
+    const base::LocalLock lock(mutex);
+    lead = {false, leader, {}};
+    journal_id.clear();
+  }
+
+  void tell_lead() {
+    ServerLead now;
+    {
+      const base::LocalLock lock(mutex);
+      now = lead;
+    }
+    if (options.on_lead) options.on_lead(now);
+  }
+
+  // The thread of a server on a shared journal: it leads or stands by, in turns, until stop().
+  void follow() {
+    bool told_trouble = false;
+    while (!is_stopping()) {
+      if (service) {
+        wait_for_term_end();
+        if (is_stopping()) return;
+        stand_by({});
+        tell_lead();
+        continue;
+      }
+      const auto leads = try_to_lead();
+      if (!leads && leads.error().code() != Errc::kUnavailable) return end(leads.error());
+      if (!leads && !std::exchange(told_trouble, true)) {
+        warn("cannot lead: " + leads.error().message());
+      }
+      if (leads && std::exchange(told_trouble, false)) warn("the journal answers again");
+      if (leads && *leads) tell_lead();
+      if (!leads) pause(kBetweenTries);
+    }
+  }
+
+  // True: it leads. A journal's object has one term.
+  Result<bool> try_to_lead() {
+    if (!journal_is_there()) {
+      auto made = server::make_journal(options.journal);
+      if (!made) return made.error();
+      const base::LocalLock lock(mutex);
+      journal = *std::move(made);
+    }
+    const auto leads = journal->lead(told, base::BootClock::now() + kPatience);
+    if (!leads) return leads;
+    if (!*leads) {
+      const std::string leader = journal->leader();
+      if (leader == known_leader()) return false;
+      stand_by(leader);
+      tell_lead();
+      return false;
+    }
+    Result<void> began;
+    on_loop([&] { began = begin_term(); });
+    if (!began) return began.error();
+    return true;
+  }
+
+  std::unique_ptr<server::Journal> take_journal() {
+    const base::LocalLock lock(mutex);
+    return std::move(journal);
+  }
+  bool journal_is_there() {
+    const base::LocalLock lock(mutex);
+    return journal != nullptr;
+  }
+  std::string known_leader() {
+    const base::LocalLock lock(mutex);
+    return lead.leader;
+  }
+  bool is_stopping() {
+    const base::LocalLock lock(mutex);
+    return stopping;
+  }
+  void wait_for_term_end() {
+    const base::LocalLock lock(mutex);
+    while (!stopping && !term_ended) changed.wait(mutex);
+    term_ended = false;
+  }
+  void pause(std::chrono::milliseconds time) {
+    const base::LocalLock lock(mutex);
+    if (!stopping) changed.wait_for(mutex, time);
   }
 
   template <typename Task>
@@ -74,9 +213,16 @@ struct Server::Impl {
 
   void stop() {
     if (!thread.joinable()) return;
+    {
+      const base::LocalLock lock(mutex);
+      stopping = true;
+      if (journal) journal->interrupt();
+      changed.notify_all();
+    }
+    if (follower.joinable()) follower.join();
     on_loop([this] {
       front.drain();
-      service->stop();  // Answers what is under way.
+      if (service) service->stop();  // Answers what is under way.
       front.close();
     });
     work.reset();
@@ -84,16 +230,30 @@ struct Server::Impl {
     thread.join();
   }
 
+  static constexpr std::chrono::seconds kPatience{1};
+  static constexpr std::chrono::milliseconds kBetweenTries{500};
+
   const ServerOptions options;
+  const server::ServerTuning tuning;
   const std::string place;
+  const bool shared;
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
   server::Front front;
-  std::optional<server::Service> service;
+  std::optional<server::Service> service;  // The loop's, while that runs.
   std::string address;
-  std::string journal_id;
-  ServerStart found;
+  std::string told;
   std::thread thread;
+  std::thread follower;
+
+  base::LocalMutex mutex;
+  base::LocalCondition changed;
+  // Until the service has it. It stays where it is while the follower uses it.
+  std::unique_ptr<server::Journal> journal;
+  bool stopping HOLDFAST_GUARDED_BY(mutex) = false;
+  bool term_ended HOLDFAST_GUARDED_BY(mutex) = false;
+  ServerLead lead HOLDFAST_GUARDED_BY(mutex);
+  std::string journal_id HOLDFAST_GUARDED_BY(mutex);
 };
 
 Result<Server> server::ServerAccess::start(ServerOptions options, ServerTuning tuning) {
@@ -117,8 +277,14 @@ Result<Server> Server::start(ServerOptions options) {
 std::string Server::address() const { return impl_->address; }
 std::string Server::url() const { return "holdfast://" + impl_->address; }
 std::string Server::place() const { return impl_->place; }
-std::string Server::journal_id() const { return impl_->journal_id; }
-ServerStart Server::found() const { return impl_->found; }
+std::string Server::journal_id() const {
+  const base::LocalLock lock(impl_->mutex);
+  return impl_->journal_id;
+}
+ServerLead Server::lead() const {
+  const base::LocalLock lock(impl_->mutex);
+  return impl_->lead;
+}
 void Server::stop() { impl_->stop(); }
 
 }  // namespace holdfast

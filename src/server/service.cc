@@ -30,6 +30,8 @@ constexpr milliseconds kLook{250};
 // Percent of the disk in use, and where the warning ends.
 constexpr std::uint64_t kNearlyFull = 80;
 constexpr std::uint64_t kEnoughRoom = 75;
+// So often a shared journal is asked to confirm the lead while nothing is written.
+constexpr milliseconds kBetweenConfirms{100};
 // The wall clock is slewed by 500 parts per million at most, so this takes it 100 s.
 constexpr milliseconds kDrift{50};
 
@@ -67,6 +69,9 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   void flush();
   void arm();
   void on_tick();
+  void keep_leading();
+  void look_at_lead();
+  void stop_timers();
   void look_at_wall_clock();
   void look_at_disk(const DiskSpace& seen);
   void become_full(const std::string& why);
@@ -92,6 +97,9 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   std::optional<Compactor> compactor;
   std::optional<Shard> shard;
   std::optional<port::BootTimer> timer;
+  std::optional<port::BootTimer> lead_timer;  // A shared journal's.
+  std::optional<base::BootInstant> handed_over;  // The batch under way.
+  base::BootInstant next_confirm{};
   std::string journal_id;
   std::string term;
   std::chrono::nanoseconds drift{};
@@ -130,14 +138,17 @@ Result<void> Service::Impl::start() {
   const JournalAtOpen opening = journal->opening();
   found.began = opening.began;
   found.restored = opening.restored;
-  if (!opening.restored.empty() && !options.clients_stopped) found.quiet = kLongestLease;
-  auto recovered = fold->take_all(limits(), wall_micros());
+  if (!opening.restored.empty() && !options.clients_stopped) {
+    found.quiet = kLongestLease + opening.old_leader;
+  }
+  auto recovered = fold->take_all(limits(), wall_micros(), opening.old_leader);
   if (!recovered) return recovered.error();
   const auto head = journal->head();
   if (!head) return head.error();
   compactor.emplace(*journal, Compactor::Settings{}, *head, recovered->last_batch);
   found.locks = recovered->locks;
   shard.emplace(*std::move(recovered), boot_now(), listener, options, found.quiet);
+  if (journal->confirms_renewals()) shard->confirm_renewals();
   settle_at = boot_now() + found.quiet;
   settled = opening.restored.empty();
   drift = base::wall_minus_boot();
@@ -150,6 +161,10 @@ Result<void> Service::Impl::start() {
   if (!settle()) return Error(Errc::kUnavailable, "cannot start: " + journal->reason());
   disk = journal->space();
   timer.emplace(io);
+  if (journal->is_shared()) {
+    lead_timer.emplace(io);
+    keep_leading();
+  }
   arm();
   thread = base::start_thread("hf-journal", [self = this] { self->work(); });
   return {};
@@ -158,6 +173,7 @@ Result<void> Service::Impl::start() {
 template <typename F>
 void Service::Impl::use(F&& call) {
   look_at_wall_clock();
+  look_at_lead();
   call(*shard, boot_now());
   flush_soon();
 }
@@ -174,12 +190,37 @@ void Service::Impl::flush_soon() {
 }
 
 void Service::Impl::flush() {
-  if (auto batch = shard->take_batch()) {
-    const base::LocalLock lock(mutex);
-    outbound = std::move(batch);
-    changed.notify_one();
+  const base::BootInstant now = base::BootClock::now();
+  if (handed_over || shard->has_bytes() || !lead_timer || now >= next_confirm) {
+    if (auto batch = shard->take_batch()) {
+      handed_over = now;
+      next_confirm = now + kBetweenConfirms;
+      const base::LocalLock lock(mutex);
+      outbound = std::move(batch);
+      changed.notify_one();
+    }
   }
   arm();
+}
+
+// It is the loop that keeps the lead, so a loop that stands still loses it (rule 52).
+void Service::Impl::keep_leading() {
+  if (stopped) return;
+  journal->keep_leading();
+  look_at_lead();
+  if (handed_over && base::BootClock::now() - *handed_over >= Journal::kSilence) {
+    shard->trust_deadline(boot_now());
+  }
+  flush();
+  lead_timer->arm(Journal::kKeepLeading, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->keep_leading();
+  });
+}
+
+void Service::Impl::look_at_lead() {
+  if (!lead_timer) return;
+  shard->lead_until(machine::Instant(std::chrono::duration_cast<machine::Duration>(
+      journal->leads_until().time_since_epoch())));
 }
 
 void Service::Impl::arm() {
@@ -242,6 +283,7 @@ void Service::Impl::look_at_disk(const DiskSpace& seen) {
 }
 
 void Service::Impl::take_result(const CommitResult& taken) {
+  handed_over.reset();
   shard->set_full(false);
   if (std::exchange(full, false)) warn("the journal is written again: locks are granted");
   switch (taken.commit) {
@@ -254,10 +296,15 @@ void Service::Impl::take_result(const CommitResult& taken) {
 
 void Service::Impl::fail(const std::string& reason, bool unknown) {
   if (std::exchange(stopped, true)) return;
-  if (timer) timer->stop();
+  stop_timers();
   const Error error(Errc::kUnavailable, "the server lost its journal: " + reason);
   shard->fail(error, unknown);
   listener.on_stopped(error);
+}
+
+void Service::Impl::stop_timers() {
+  if (timer) timer->stop();
+  if (lead_timer) lead_timer->stop();
 }
 
 void Service::Impl::stop() {
@@ -267,6 +314,7 @@ void Service::Impl::stop() {
     stopping = true;
     changed.notify_one();
   }
+  journal->interrupt();
   if (thread.joinable()) thread.join();
   std::optional<CommitResult> last;
   std::optional<Shard::Outbound> left;
@@ -291,7 +339,7 @@ void Service::Impl::stop() {
     shard->committed();
   }
   if (!std::exchange(stopped, true)) {
-    if (timer) timer->stop();
+    stop_timers();
     shard->fail(Error(Errc::kUnavailable, "the server stops"), /*unknown=*/false);
   }
   compactor.reset();
@@ -346,6 +394,7 @@ bool Service::Impl::settle() {
 Commit Service::Impl::commit(const Shard::Outbound& batch, bool may_wait) {
   for (bool told = false;;) {
     Commit done = Commit::kCommitted;
+    if (batch.bytes.empty()) return journal->confirm();
     while (done == Commit::kCommitted && compactor->must_finish()) done = compactor->step();
     if (done == Commit::kCommitted) done = journal->commit(batch.number, batch.bytes);
     if (done == Commit::kCommitted) compactor->note_commit(batch.number, batch.bytes.size());

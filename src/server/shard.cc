@@ -93,11 +93,9 @@ Shard::Shard(Recovered recovered, Instant boot, ServiceListener& listener,
       marks_(std::move(recovered.marks)),
       traces_(std::move(recovered.traces)),
       extended_(recovered.extended.begin(), recovered.extended.end()),
-      filling_(recovered.last_batch + 1),
+      filling_(recovered.last_batch + 1, 1),
       holders_(recovered.holders),
       waiting_ids_(recovered.waiters.begin(), recovered.waiters.end()),
-      sure_after_(recovered.last_batch + 1),
-      committed_(recovered.last_batch),
       quiet_until_(boot + quiet) {
   filling_.writer.add_floor(machine_.floor());
 }
@@ -110,8 +108,29 @@ void Shard::submit(Instant boot, const Request& request, Done<Answer> done) {
   const bool was_clean = clean(id_of(request.action));
   Answer answer = apply(request);
   charge(client(request.client), before);
-  if (may_leave(request, answer, was_clean)) return done(std::move(answer));
-  answer_when_committed(std::move(done), std::move(answer));
+  if (!may_leave(request, answer, was_clean)) {
+    return answer_when_committed(std::move(done), std::move(answer));
+  }
+  if (!confirms_ || lets_go(request) || trusts_deadline_) return done(std::move(answer));
+  filling_.confirms = true;
+  filling_.waiting.push_back({filling_.told.size(),
+                              waiting_for(std::move(done), std::move(answer)),
+                              /*reads_only=*/false, /*renewal=*/true});
+}
+
+void Shard::trust_deadline(Instant boot) {
+  if (failed_ || committed_ < sure_after_ || boot >= leads_until_) return;
+  trusts_deadline_ = true;
+  std::vector<Waiting> renewals;
+  for (Batch* batch : {under_way_ ? &*under_way_ : nullptr, &filling_}) {
+    if (batch == nullptr) continue;
+    for (Later& each : batch->waiting) {
+      if (each.renewal) renewals.push_back(std::move(each.answer));
+    }
+    std::erase_if(batch->waiting, [](const Later& each) { return each.renewal; });
+  }
+  filling_.confirms = false;
+  for (const Waiting& each : renewals) each(nullptr);
 }
 
 std::optional<Error> Shard::refuse(Instant boot, const Request& request) {
@@ -431,16 +450,19 @@ void Shard::look_at_deadline(Instant boot) {
   if (boot >= leads_until_) doubt_time();
 }
 
-void Shard::doubt_time() { sure_after_ = filling_.number; }
+void Shard::doubt_time() { sure_after_ = filling_.turn; }
 
 template <typename T>
-void Shard::answer_when_committed(Done<T> done, T answer, bool reads_only) {
-  Waiting later = [done = std::move(done),
-                   answer = std::move(answer)](const Error* failed) mutable {
+Shard::Waiting Shard::waiting_for(Done<T> done, T answer) {
+  return [done = std::move(done), answer = std::move(answer)](const Error* failed) mutable {
     if (failed != nullptr) return done(*failed);
     done(std::move(answer));
   };
-  wait_for_commit(std::move(later), reads_only);
+}
+
+template <typename T>
+void Shard::answer_when_committed(Done<T> done, T answer, bool reads_only) {
+  wait_for_commit(waiting_for(std::move(done), std::move(answer)), reads_only);
 }
 
 void Shard::set_full(bool full) {
@@ -469,14 +491,16 @@ void Shard::wait_for_commit(Waiting waiting, bool reads_only) {
 }
 
 bool Shard::wants_commit() const {
-  return !filling_.writer.empty() || sure_after_ == filling_.number;
+  return has_bytes() || filling_.confirms || sure_after_ == filling_.turn;
 }
 
 std::optional<Shard::Outbound> Shard::take_batch() {
   if (failed_ || under_way_ || !wants_commit()) return std::nullopt;
-  Batch next(filling_.number + 1);
+  // A journal that cannot confirm by itself is given a batch of nothing.
+  const bool writes = has_bytes() || !confirms_;
+  Batch next(filling_.number + (writes ? 1 : 0), filling_.turn + 1);
   under_way_.emplace(std::exchange(filling_, std::move(next)));
-  return Outbound{under_way_->number, under_way_->writer.finish(now_)};
+  return Outbound{under_way_->number, writes ? under_way_->writer.finish(now_) : std::string()};
 }
 
 std::optional<Shard::Outbound> Shard::take_closing_batch(Instant boot) {
@@ -515,7 +539,8 @@ void Shard::committed() {
   if (!under_way_) return;
   Batch batch = *std::move(under_way_);
   under_way_.reset();
-  committed_ = batch.number;
+  committed_ = batch.turn;
+  trusts_deadline_ = false;
   for (const auto& [client, bytes] : batch.bytes) {
     client->backlog -= bytes;
     backlog_ -= bytes;

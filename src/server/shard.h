@@ -67,13 +67,21 @@ class Shard {
   // another one does lead. Never called: this process is the only one.
   void lead_until(machine::Instant boot) { leads_until_ = boot; }
 
+  // From now on a renewal is answered after a commit that begins after it was read. A paused
+  // virtual machine, whose clock stands still, then answers nothing either.
+  void confirm_renewals() { confirms_ = true; }
+  // The commit under way takes long: until one ends, the deadline of leadership alone decides.
+  void trust_deadline(machine::Instant boot);
+
   struct Outbound {
     std::uint64_t number = 0;
-    std::string bytes;
+    std::string bytes;  // Empty: there is nothing to write, but a commit is waited for.
   };
   // The next batch to be committed, if none is under way and there is something. The caller answers
   // by committed() or fail().
   std::optional<Outbound> take_batch();
+  // Whether take_batch() would have bytes.
+  bool has_bytes() const { return !filling_.writer.empty(); }
   void committed();
   // The batches of an orderly end, one after the other, as take_batch()'s (rule 43): the leases as
   // they are in memory, so that the next start extends nothing. From the first one on, nothing is
@@ -105,6 +113,7 @@ class Shard {
     std::size_t after = 0;  // So many changes of its batch.
     Waiting answer;
     bool reads_only = false;
+    bool renewal = false;  // The deadline of leadership would do.
   };
 
   struct HashOfId {
@@ -118,10 +127,12 @@ class Shard {
     ClientPtr push_to;
   };
   struct Batch {
-    explicit Batch(std::uint64_t its_number)
-        : number(its_number), writer({RecordKind::kBatch, its_number, 0}) {}
+    Batch(std::uint64_t its_number, std::uint64_t its_turn)
+        : number(its_number), turn(its_turn), writer({RecordKind::kBatch, its_number, 0}) {}
 
-    std::uint64_t number;
+    std::uint64_t number;  // In the journal.
+    std::uint64_t turn;    // Counts all commits, those of nothing, too.
+    bool confirms = false;  // Somebody waits for it, whatever is in it.
     RecordWriter writer;
     std::vector<Change> told;
     std::vector<Later> waiting;
@@ -154,6 +165,8 @@ class Shard {
   // The answer waits for all steps so far.
   template <typename T>
   void answer_when_committed(Done<T> done, T answer, bool reads_only = false);
+  template <typename T>
+  static Waiting waiting_for(Done<T> done, T answer);
   void wait_for_commit(Waiting waiting, bool reads_only);
   bool wants_commit() const;
   void deliver(Batch batch);
@@ -174,9 +187,11 @@ class Shard {
   std::size_t backlog_ = 0;
   std::size_t holders_ = 0;
   std::unordered_set<machine::AcquisitionId, HashOfId> waiting_ids_;
-  // Memory answers nothing until this batch is committed.
-  std::uint64_t sure_after_;
-  std::uint64_t committed_;
+  // Memory answers nothing until this turn is committed.
+  std::uint64_t sure_after_ = 1;
+  std::uint64_t committed_ = 0;
+  bool confirms_ = false;
+  bool trusts_deadline_ = false;
   machine::Instant quiet_until_;  // Boot time.
   // The names that the orderly end has still to write.
   std::optional<std::vector<std::string>> closing_;

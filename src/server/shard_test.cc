@@ -315,6 +315,75 @@ TEST(ShardTest, AfterTheDeadlineOfLeadershipEveryAnswerWaitsForAWriteOfItsOwn) {
   EXPECT_TRUE(*rig.ask(machine::Renew{"a", {1, 1}, 4, rig.kTtl, rig.kTtl}));
 }
 
+// A paused virtual machine whose clock stood still passes no deadline, but the write shows it.
+TEST(ShardTest, AConfirmedRenewalWaitsForACommitThatBeginsLater) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  rig.shard().confirm_renewals();
+  const std::size_t batches = rig.disk.batches.size();
+  std::uint64_t seq = 0;
+  const auto renew = [&] {
+    return rig.ask(machine::Renew{"a", {1, 1}, ++seq, rig.kTtl, rig.kTtl});
+  };
+  const auto first = renew();
+  EXPECT_FALSE(*first);
+  ASSERT_TRUE(rig.begin());
+  const auto second = renew();  // The commit under way began before it was read.
+  rig.finish();
+  EXPECT_TRUE(*first);
+  EXPECT_FALSE(*second);
+  ASSERT_TRUE(rig.begin());
+  rig.finish();
+  EXPECT_TRUE(*second);
+  EXPECT_FALSE(rig.begin()) << "nobody waits any more";
+  EXPECT_EQ(rig.disk.batches.size(), batches) << "nothing had to be written";
+  // The next batch has the next number.
+  rig.hold("b", 2);
+  EXPECT_EQ(rig.disk.batches.size(), batches + 1);
+}
+
+TEST(ShardTest, WhileACommitTakesLongTheDeadlineOfLeadershipIsTrusted) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  rig.shard().confirm_renewals();
+  rig.shard().lead_until(rig.boot + seconds(2));
+  std::uint64_t seq = 0;
+  const auto renew = [&] {
+    return rig.ask(machine::Renew{"a", {1, 1}, ++seq, rig.kTtl, rig.kTtl});
+  };
+  const auto first = renew();
+  ASSERT_TRUE(rig.begin());
+  const auto second = renew();
+  const auto grant = rig.ask(rig.acquire("b", 2));
+  rig.shard().trust_deadline(rig.boot);
+  EXPECT_TRUE(*first);
+  EXPECT_TRUE(*second);
+  EXPECT_FALSE(*grant) << "it has to be written";
+  EXPECT_TRUE(*renew()) << "as long as that commit is under way";
+  rig.finish();
+  const auto later = renew();
+  EXPECT_FALSE(*later);
+  rig.commit();
+  EXPECT_TRUE(*later);
+  EXPECT_TRUE(*grant);
+}
+
+TEST(ShardTest, ADeadlineThatHasPassedOrATimeInDoubtIsNotTrusted) {
+  for (const bool doubts : {false, true}) {
+    ShardRig rig;
+    rig.hold("a", 1);
+    rig.shard().confirm_renewals();
+    rig.shard().lead_until(rig.boot + seconds(2));
+    const auto renewal = rig.ask(machine::Renew{"a", {1, 1}, 1, rig.kTtl, rig.kTtl});
+    ASSERT_TRUE(rig.begin());
+    if (doubts) rig.shard().doubt_time();
+    rig.shard().trust_deadline(rig.boot + seconds(doubts ? 1 : 2));
+    EXPECT_FALSE(*renewal);
+    rig.finish();
+    EXPECT_TRUE(*renewal);
+  }
+}
+
 // Rule 39. The old leader is not dead but paused, and answers until its deadline.
 TEST(ShardTest, ATakeOverWaitsForWhatTheOldLeaderMayStillAnswer) {
   for (const auto covered : {seconds(2), seconds(0)}) {

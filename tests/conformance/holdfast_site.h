@@ -18,10 +18,14 @@
 
 namespace holdfast::testing {
 
-// With its journal in SQLite. It keeps its port over restarts.
+// With its journal in SQLite, unless the test names another. It keeps its port over restarts.
 class HoldfastSite : public Site {
  public:
-  explicit HoldfastSite(server::ServerTuning tuning = {}) : tuning_(std::move(tuning)) { start(); }
+  explicit HoldfastSite(server::ServerTuning tuning = {}, std::string journal = {})
+      : tuning_(std::move(tuning)),
+        journal_(journal.empty() ? "sqlite:" + folder_.file("data") : std::move(journal)) {
+    start();
+  }
 
   Result<std::unique_ptr<port::Store>> open(const port::StoreContext& context) override {
     return stores::make_holdfast_store(*port::StoreUrl::parse(server_->url()), context);
@@ -37,7 +41,7 @@ class HoldfastSite : public Site {
   void start() {
     ServerOptions options;
     options.listen = "127.0.0.1:" + std::to_string(port_.number());
-    options.journal = "sqlite:" + folder_.file("data");
+    options.journal = journal_;
     auto started = server::ServerAccess::start(options, tuning_);
     if (!started) throw std::runtime_error(started.error().message());
     server_ = *std::move(started);
@@ -45,6 +49,7 @@ class HoldfastSite : public Site {
 
   const server::ServerTuning tuning_;
   support::TempFolder folder_{"holdfast-site"};
+  const std::string journal_;
   support::ReservedPort port_;
   std::optional<Server> server_;
 };
@@ -52,7 +57,9 @@ class HoldfastSite : public Site {
 // The same, but time passes when the test says so.
 class TimedHoldfastSite final : public HoldfastSite {
  public:
-  TimedHoldfastSite() : TimedHoldfastSite(std::make_shared<std::atomic<std::int64_t>>(kStart)) {}
+  explicit TimedHoldfastSite(std::string journal = {})
+      : TimedHoldfastSite(std::make_shared<std::atomic<std::int64_t>>(kStart),
+                          std::move(journal)) {}
 
   void pass(Duration time) override { *now_ += time.count(); }
   machine::Instant now() const { return machine::Instant(Duration(now_->load())); }
@@ -60,8 +67,8 @@ class TimedHoldfastSite final : public HoldfastSite {
  private:
   static constexpr std::int64_t kStart = 1'000'000'000;
 
-  explicit TimedHoldfastSite(std::shared_ptr<std::atomic<std::int64_t>> now)
-      : HoldfastSite(tuning(now)), now_(std::move(now)) {}
+  TimedHoldfastSite(std::shared_ptr<std::atomic<std::int64_t>> now, std::string journal)
+      : HoldfastSite(tuning(now), std::move(journal)), now_(std::move(now)) {}
 
   static server::ServerTuning tuning(const std::shared_ptr<std::atomic<std::int64_t>>& now) {
     server::ServerTuning tuning;

@@ -269,7 +269,7 @@ std::optional<Stores> all_stores() {
                 sqlite.guarantees(),
                 stores::redis::guarantees(),
                 stores::redlock::guarantees(),
-                stores::holdfast::guarantees(/*durable=*/true),
+                stores::holdfast::guarantees(/*durable=*/true, /*shared=*/false),
                 stores::zookeeper::guarantees(kSession, kSession),
                 stores::etcd::guarantees(kSession),
                 stores::consul::guarantees({}),

@@ -13,6 +13,8 @@ constexpr char kProgram[] = HOLDFAST_TEST_PROGRAM;
 constexpr char kProgram[] = "holdfast";
 #endif
 
+constexpr char kInfo[] = "*1\r\n$4\r\nINFO\r\n*1\r\n$4\r\nQUIT\r\n";
+
 std::string holdfast_program() { return chosen_or("HOLDFAST_PROGRAM", kProgram); }
 
 }  // namespace
@@ -31,17 +33,24 @@ HoldfastServer::~HoldfastServer() = default;
 
 std::string HoldfastServer::log() const { return tail_of(folder_.file("log")); }
 
+bool HoldfastServer::leads() const {
+  return exchange_on_loopback(port_.number(), kInfo, 1s).find("\r\nleads:1\r") !=
+         std::string::npos;
+}
+
 void HoldfastServer::start() {
   process_ = std::make_unique<ChildProcess>(
       Command{.arguments = {holdfast_program(), "serve", "--listen",
                             "127.0.0.1:" + std::to_string(port_.number()), "--journal",
-                            options_.in_memory ? "memory:" : "sqlite:" + data()},
+                            !options_.journal.empty() ? options_.journal
+                            : options_.in_memory      ? "memory:"
+                                                      : "sqlite:" + data()},
               .environment = options_.environment,
               .output = folder_.file("log")});
   const auto until = std::chrono::steady_clock::now() + kPatience;
   const std::string mine = "process_id:" + std::to_string(process_->pid()) + "\r";
   // Its own pid: another's answer is none.
-  while (exchange_on_loopback(port_.number(), "*1\r\n$4\r\nINFO\r\n*1\r\n$4\r\nQUIT\r\n", 1s)
+  while (exchange_on_loopback(port_.number(), kInfo, 1s)
              .find(mine) == std::string::npos) {
     if (!process_->running() || std::chrono::steady_clock::now() > until) {
       throw std::runtime_error("holdfast serve does not start: " + log());

@@ -25,6 +25,7 @@ namespace holdfast::support {
 
 struct HoldfastOptions {
   bool in_memory = false;
+  std::string journal{};  // Empty: SQLite in data(), or in memory.
   std::vector<std::string> environment{};
 };
 
@@ -43,6 +44,8 @@ class HoldfastServer {
   pid_t pid() const { return process_->pid(); }
   std::string data() const { return folder_.file("data"); }
   std::string log() const;
+  // On a shared journal: whether it leads now, as it says itself.
+  bool leads() const;
 
   bool running() { return process_->running(); }
   void kill9() { process_->kill9(); }

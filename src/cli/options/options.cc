@@ -328,6 +328,7 @@ Result<void> parse_serve(const Arguments& arguments, ServeOptions& into) {
   table.value("--listen", into.listen, read_text);
   table.value("--data", into.data, read_text);
   table.value("--journal", into.journal, read_text);
+  table.value("--advertise", into.advertise, read_text);
   table.flag("--clients-stopped", into.clients_stopped);
   auto parsed = table.parse(arguments);
   if (!parsed || into.common.help) return parsed;

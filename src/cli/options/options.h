@@ -125,6 +125,7 @@ struct ServeOptions {
   std::string listen = "127.0.0.1:7420";
   std::optional<std::string> data;
   std::optional<std::string> journal;
+  std::string advertise;
   bool clients_stopped = false;
 };
 

@@ -37,6 +37,12 @@ void fail(const CommandInput& input, const std::string& why) {
 void succeed(const CommandInput& input) { input.connection.reply("+OK\r\n"); }
 
 void refuse(const CommandInput& input, const std::string& command) {
+  if (!input.context.leads()) {
+    const std::string leader = input.context.leader();
+    return fail(input, "STANDBY this server stands by: " +
+                           (leader.empty() ? "no server leads yet" : leader + " leads") +
+                           "; name all servers in the URL, holdfast://A,B,C");
+  }
   fail(input, "ERR unknown command '" + command +
                   "': Holdfast's lock service has no such command; see docs/stores/holdfast.md");
 }
@@ -72,7 +78,7 @@ void hello(const CommandInput& input) {
       {"server", "holdfast"},
       {"version", input.context.greeting().version},
       {"mode", "standalone"},
-      {"role", "master"}};
+      {"role", input.context.leads() ? "master" : "replica"}};
   for (const auto& [name, value] : texts) {
     append_text(bytes, name);
     append_text(bytes, value);
@@ -174,7 +180,9 @@ void info(const CommandInput& input) {
                            "\r\nuptime_in_seconds:" + std::to_string(up.count()) +
                            "\r\n\r\n# Clients\r\nconnected_clients:" +
                            std::to_string(context.connections()) +
-                           "\r\n\r\n# Journal\r\njournal:" + context.greeting().journal +
+                           "\r\n\r\n# Journal\r\nleads:" + (context.leads() ? "1" : "0") +
+                           "\r\nleader:" + context.leader() +
+                           "\r\njournal:" + context.greeting().journal +
                            "\r\njournal_id:" + context.journal_id() +
                            "\r\nterm:" + context.term() + "\r\n" + state_lines(context.state());
   std::string bytes;

@@ -29,6 +29,9 @@ class CommandContext {
   virtual std::string journal_id() const = 0;
   virtual std::string term() const = 0;
   virtual Service::State state() const = 0;
+  virtual bool leads() const = 0;
+  // While it does not: the server that does; empty: not known.
+  virtual std::string leader() const = 0;
 
  protected:
   ~CommandContext() = default;

@@ -87,6 +87,7 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   void admit(tcp::socket socket);
   void check_first_requests();
   void flush_all();
+  void close_connections();
   void close_all();
   void tell(const std::string& channel, std::string_view payload);
 
@@ -111,15 +112,18 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   std::optional<machine::Token> last_token(const std::string& lock) const override {
     return last_tokens.of(lock);
   }
-  std::string journal_id() const override { return service->journal_id(); }
-  std::string term() const override { return service->term(); }
-  Service::State state() const override { return service->state(); }
+  std::string journal_id() const override { return service ? service->journal_id() : ""; }
+  std::string term() const override { return service ? service->term() : ""; }
+  Service::State state() const override { return service ? service->state() : Service::State{}; }
+  std::string leader() const override { return leader_; }
+  bool leads() const override { return service != nullptr; }
 
   asio::io_context& io;
   const FrontLimits limits_;
   const Greeting greeting_;
   const std::function<void(const Error&)> on_stopped;
   Service* service = nullptr;
+  std::string leader_;  // While another server leads.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
   bool told_of_accept = false;
   bool told_of_limit = false;
@@ -215,6 +219,10 @@ void Front::Impl::close_all() {
   acceptor.close(ignored);
   pause.stop();
   first_requests.stop();
+  close_connections();
+}
+
+void Front::Impl::close_connections() {
   while (!open.empty()) {
     const ConnectionPtr connection = open.begin()->second;
     connection->flush();
@@ -253,7 +261,9 @@ void Front::Impl::tell(const std::string& channel, std::string_view payload) {
 }
 
 void Front::Impl::on_request(Connection& connection, const Words& words) {
-  if (words.front() == "HF1") {
+  if (service == nullptr) {
+    run_command(*this, connection, words);
+  } else if (words.front() == "HF1") {
     run_call(*service, *this, connection, words);
   } else if (!run_library_command(*service, unlock_answers, connection, words)) {
     run_command(*this, connection, words);
@@ -267,7 +277,20 @@ Front::Front(asio::io_context& io, FrontLimits limits, Greeting greeting,
 Front::~Front() { impl_->close_all(); }
 
 void Front::warn_by(std::function<void(const std::string&)> warn) { impl_->warn = std::move(warn); }
-void Front::serve(Service& service) { impl_->service = &service; }
+
+void Front::serve(Service& service) {
+  impl_->service = &service;
+  impl_->leader_.clear();
+}
+
+void Front::stand_by(const std::string& leader) {
+  impl_->leader_ = leader;
+  if (impl_->service == nullptr) return;
+  impl_->close_connections();
+  impl_->service = nullptr;
+  impl_->last_tokens = {};
+  impl_->unlock_answers = {};
+}
 
 Result<void> Front::listen(const std::string& address) {
   const auto endpoint = parse_address(address);
@@ -323,7 +346,7 @@ void Front::on_effect(Position, const machine::Effect& effect, machine::Instant)
 }
 
 void Front::on_stopped(const Error& reason) {
-  impl_->close_all();
+  impl_->close_connections();
   impl_->on_stopped(reason);
 }
 

@@ -50,13 +50,16 @@ struct Greeting {
 
 class Front final : public ServiceListener {
  public:
-  // `on_stopped`: the service has ended, and every connection is closed.
+  // `on_stopped`: the service has ended, and every connection is closed. It may call close().
   Front(asio::io_context& io, FrontLimits limits, Greeting greeting,
         std::function<void(const Error&)> on_stopped);
   ~Front() override;
 
-  // Before listen().
+  // The requests from now on are that service's.
   void serve(Service& service);
+  // Closes all connections, but goes on listening: until the next serve(), a request for a lock is
+  // refused, with the address of the server that leads (empty: not known).
+  void stand_by(const std::string& leader);
   // Operators should know these, such as a lack of descriptors. `warn` is called on the loop's
   // thread and must not block.
   void warn_by(std::function<void(const std::string&)> warn);

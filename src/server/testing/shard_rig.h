@@ -82,7 +82,9 @@ class ShardRig final : private ServiceListener {
     return outbound_.has_value();
   }
   void finish() {
-    static_cast<void>(journal_->commit(outbound_->number, outbound_->bytes));
+    if (!outbound_->bytes.empty()) {
+      static_cast<void>(journal_->commit(outbound_->number, outbound_->bytes));
+    }
     shard_->committed();
   }
   void commit() {

@@ -22,6 +22,7 @@
 #include "src/port/registry.h"
 #include "src/stores/etcd/keys.h"
 #include "src/stores/etcd/per_lock_order.h"
+#include "src/stores/etcd/requests.h"
 #include "src/stores/etcd/store_session.h"
 #include "src/stores/etcd/transport/delays.h"
 #include "src/stores/etcd/transport/rpc.h"
@@ -226,42 +227,6 @@ void EtcdBackend::note(std::uint64_t epoch, const Result<T>& answer, bool may_ha
 // Attempts of a request. A fence between two of them changes the session's key, which the request
 // expects unchanged.
 constexpr int kAttempts = 3;
-
-inline void compare_created(wire::TxnRequest& txn, const std::string& key, std::uint64_t created) {
-  wire::Compare& compare = *txn.add_compare();
-  compare.set_target(wire::Compare::CREATE);
-  compare.set_key(key);
-  compare.set_create_revision(static_cast<std::int64_t>(created));
-}
-
-inline void compare_modified(wire::TxnRequest& txn, const std::string& key, std::int64_t modified) {
-  wire::Compare& compare = *txn.add_compare();
-  compare.set_target(wire::Compare::MOD);
-  compare.set_key(key);
-  compare.set_mod_revision(modified);
-}
-
-// Every write of a session: the contender may have been given a lease of its own.
-inline void compare_lease(wire::TxnRequest& txn, const std::string& key, std::int64_t lease) {
-  wire::Compare& compare = *txn.add_compare();
-  compare.set_target(wire::Compare::LEASE);
-  compare.set_key(key);
-  compare.set_lease(lease);
-}
-
-inline void put(wire::TxnRequest& txn, const std::string& key, const std::string& value,
-                std::int64_t lease) {
-  wire::PutRequest& request = *txn.add_success()->mutable_request_put();
-  request.set_key(key);
-  request.set_value(value);
-  request.set_lease(lease);
-}
-
-inline wire::RangeRequest one_key(const std::string& key) {
-  wire::RangeRequest request;
-  request.set_key(key);
-  return request;
-}
 
 inline std::uint64_t number(std::int64_t revision) { return static_cast<std::uint64_t>(revision); }
 

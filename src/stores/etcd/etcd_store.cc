@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/contend/contend_store.h"
+#include "src/stores/etcd/journal.h"
 #include "src/stores/etcd/recipe_backend.h"
 #include "src/stores/etcd/transport/rpc.h"
 #include "src/stores/etcd/url.h"
@@ -32,10 +33,22 @@ Result<void> try_to_read(etcd::Rpc& rpc, const etcd::EtcdAddress& address,
   return answer.get();
 }
 
+Result<std::unique_ptr<port::Store>> make_journal(port::StoreUrl& url,
+                                                  const port::StoreContext& context) {
+  auto settings = etcd::parse_journal_url(url);
+  if (!settings) return settings.error();
+  if (auto known = port::reject_unknown_options(url, "journal"); !known) return known.error();
+  auto made = etcd::EtcdJournal::make(*std::move(settings), context.open_by);
+  if (!made) return made.error();
+  context.journal->made = *std::move(made);
+  return std::unique_ptr<port::Store>();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<port::Store>> make_etcd_store(port::StoreUrl url,
                                                      const port::StoreContext& context) {
+  if (context.journal != nullptr) return make_journal(url, context);
   auto address = etcd::parse_etcd_url(url);
   if (!address) return address.error();
   if (auto known = port::reject_unknown_options(url, "etcd"); !known) return known.error();

@@ -2,7 +2,29 @@
 
 namespace holdfast::stores::holdfast {
 
-Guarantees guarantees(bool durable) {
+namespace {
+
+void add_shared(Guarantees& result) {
+  result.scope = "all clients of the servers on one journal";
+  result.survives_failover = true;
+  result.faults.push_back(
+      {"leading server is killed, paused or cut off, and another takes over", Guarantee::kYes,
+       Guarantee::kYes,
+       "the journal refuses what an earlier leader writes; leases begin anew, and last longer by "
+       "the lease of leadership; a lease shorter than the take-over is lost by its holder's own "
+       "deadline"});
+  result.faults.push_back({"etcd's leader changes, or a minority of its members fails",
+                           Guarantee::kYes, Guarantee::kYes,
+                           "a batch whose fate is not known is sent again with the same bytes"});
+  result.faults.push_back(
+      {"a snapshot of etcd is put back", Guarantee::kDeclared, Guarantee::kDeclared,
+       "grants since the snapshot are forgotten; stop all clients first. Tokens begin at the wall "
+       "clock, so they grow unless that was set back meanwhile"});
+}
+
+}  // namespace
+
+Guarantees guarantees(bool durable, bool shared) {
   Guarantees result;
   result.store = "holdfast";
   result.scope = "all clients of one server";
@@ -26,7 +48,9 @@ Guarantees guarantees(bool durable) {
       {"journal's disk is full", Guarantee::kYes, Guarantee::kYes,
        "nothing is granted that is not written; renewals go on"},
   };
-  if (durable) {
+  if (shared) {
+    add_shared(result);
+  } else if (durable) {
     result.faults.push_back(
         {"server is killed and restarts with its folder", Guarantee::kYes, Guarantee::kYes,
          "every answered grant is in the journal, and its lease begins anew; a lease shorter than "

@@ -6,6 +6,6 @@
 namespace holdfast::stores::holdfast {
 
 // `durable`: the journal is on a disk, not in memory.
-Guarantees guarantees(bool durable);
+Guarantees guarantees(bool durable, bool shared);
 
 }  // namespace holdfast::stores::holdfast

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,8 @@ using redis::ScriptName;
 
 constexpr std::size_t kMaxValue = 4096;
 constexpr std::size_t kLocksInPage = 128;
+// While no server leads.
+constexpr std::chrono::milliseconds kBetweenTries{100};
 
 Result<AcquisitionState> refusal(const port::AcquireRequest& request) {
   return redis::acquire_answer("invalid", request);
@@ -69,9 +72,23 @@ class HoldfastStore final : public port::Store {
         remote_(std::move(remote)) {}
 
   // Errors: kUnavailable, kUnsupported, kVersionMismatch.
+  // Of several servers one leads; while another one takes over, none does.
   Result<void> connect(base::BootInstant open_by) {
-    const base::BootInstant deadline =
-        std::min(open_by, base::BootClock::now() + 2 * remote_->address.connect_timeout);
+    const base::BootInstant soon = base::BootClock::now() + 2 * remote_->address.connect_timeout;
+    const bool several = remote_->address.nodes.size() > 1;
+    const bool has_limit = open_by != base::BootInstant::max();
+    const base::BootInstant until = several && has_limit ? open_by : std::min(open_by, soon);
+    for (;;) {
+      auto connected = try_to_connect(std::min(until, soon));
+      if (connected || !several || connected.error().code() != Errc::kUnavailable ||
+          base::BootClock::now() + kBetweenTries >= until) {
+        return connected;
+      }
+      std::this_thread::sleep_for(kBetweenTries);
+    }
+  }
+
+  Result<void> try_to_connect(base::BootInstant deadline) {
     if (const auto found = remote_->primary->resolve(deadline); !found) {
       return Error(found.error().code(), address_ + ": " + found.error().message());
     }
@@ -84,12 +101,13 @@ class HoldfastStore final : public port::Store {
     const auto status = holdfast::status_of(*reply);
     if (!status) return Error(status.error().code(), address_ + ": " + status.error().message());
     durable_ = status->durable();
+    shared_ = status->shared();
     // Subscribes ahead of need: a holder must hear of a break, and the first waiter loses no time.
     subscriber_.ensure(deadline, [](const Result<void>&) {});
     return {};
   }
 
-  Guarantees guarantees() const override { return holdfast::guarantees(durable_); }
+  Guarantees guarantees() const override { return holdfast::guarantees(durable_, shared_); }
 
   // A waiter subscribes before it enters the queue; otherwise it could miss its grant. A first try
   // without waiting needs no subscription, and often gets the lock. No acquisition overtakes such a
@@ -443,7 +461,8 @@ class HoldfastStore final : public port::Store {
   port::Listener* const listener_;
   const std::string address_;
   const redis::Requests requests_;
-  bool durable_ = false;             // Set by connect().
+  bool durable_ = false;             // Set by connect(), as is the next.
+  bool shared_ = false;
   std::atomic<int> subscribing_{0};  // Acquires whose first try, without waiting, is under way.
 
   std::atomic<std::size_t> ends_under_way_{0};

@@ -7,8 +7,26 @@
 
 namespace holdfast::stores::holdfast {
 
-ServicePrimary::ServicePrimary(const redis::RedisAddress& address)
-    : host_(address.host), resolver_(address) {}
+namespace {
+
+std::string hosts_of(const redis::RedisAddress& address) {
+  std::string hosts;
+  for (const port::Endpoint& each : address.nodes) {
+    hosts += (hosts.empty() ? "" : ", ") + each.host;
+  }
+  return hosts;
+}
+
+}  // namespace
+
+ServicePrimary::ServicePrimary(const redis::RedisAddress& address) : hosts_(hosts_of(address)) {
+  for (const port::Endpoint& each : address.nodes) {
+    redis::RedisAddress one = address;
+    one.host = each.host;
+    one.port = each.port;
+    resolvers_.push_back(std::make_unique<redis::Resolver>(one));
+  }
+}
 
 Result<std::uint64_t> ServicePrimary::judge_term(std::string_view attached) {
   redis::Fields fields(attached);
@@ -48,22 +66,71 @@ void ServicePrimary::enter(std::uint64_t generation) {
   tell_switch();
 }
 
+void ServicePrimary::prefer(const redis::Endpoint& endpoint) {
+  const base::LocalLock lock(mutex_);
+  leader_ = endpoint;
+}
+
 redis::Location ServicePrimary::cached() const {
-  redis::Location known = resolver_.cached();
+  redis::Location known;
+  for (const auto& resolver : resolvers_) {
+    for (redis::Endpoint& each : resolver->cached().endpoints) known.endpoints.push_back(each);
+  }
   known.generation = generation();
+  const base::LocalLock lock(mutex_);
+  redis::put_first(leader_, known.endpoints);
   return known;
 }
 
+// The lookups of all servers; those that fail leave their server out.
+struct ServicePrimary::Lookups {
+  base::LocalMutex mutex;
+  std::size_t left HOLDFAST_GUARDED_BY(mutex) = 0;
+  redis::Endpoints found HOLDFAST_GUARDED_BY(mutex);
+  Error failure HOLDFAST_GUARDED_BY(mutex){Errc::kUnavailable, ""};
+  std::uint64_t generation = 0;
+  redis::Endpoint leader;
+  std::function<void(Result<redis::Location>)> done;
+
+  void take(Result<redis::Location> answer) {
+    redis::Location all;
+    {
+      const base::LocalLock lock(mutex);
+      if (answer) {
+        found.insert(found.end(), answer->endpoints.begin(), answer->endpoints.end());
+      } else {
+        failure = answer.error();
+      }
+      if (--left > 0) return;
+      all = {std::move(found), generation};
+      answer = failure;
+    }
+    redis::put_first(leader, all.endpoints);
+    all.endpoints.empty() ? done(std::move(answer)) : done(std::move(all));
+  }
+};
+
 // The callback may come when this object is gone.
 void ServicePrimary::refresh(std::function<void(Result<redis::Location>)> done) {
-  resolver_.refresh([now = generation(), done = std::move(done)](Result<redis::Location> found) {
-    if (found) found->generation = now;
-    done(std::move(found));
-  });
+  const auto lookups = std::make_shared<Lookups>();
+  lookups->generation = generation();
+  lookups->done = std::move(done);
+  {
+    const base::LocalLock lock(mutex_);
+    lookups->leader = leader_;
+  }
+  {
+    const base::LocalLock lock(lookups->mutex);
+    lookups->left = resolvers_.size();
+  }
+  for (const auto& resolver : resolvers_) {
+    resolver->refresh(
+        [lookups](Result<redis::Location> found) { lookups->take(std::move(found)); });
+  }
 }
 
 std::string ServicePrimary::late() const {
-  return "looking up host '" + host_ + "' takes too long: fix the name service";
+  return "looking up " + hosts_ + " takes too long: fix the name service";
 }
 
 }  // namespace holdfast::stores::holdfast

@@ -1,5 +1,8 @@
 // Where the lock service is, and which term of it the client has seen last (safety rule 44).
 //
+// Of several servers the one that answered last is tried first. One that stands by refuses to be
+// attached to, so the next one is tried.
+//
 // Every connection says at its start which journal and term it serves, and serves no other until it
 // ends. The generation of a connection is that term, so all connections of an earlier term close
 // when the first of a later one is made, and what they still answer is dropped, "gone" included.
@@ -10,8 +13,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/base/local_mutex.h"
 #include "src/stores/redis/transport/primary.h"
@@ -29,14 +34,16 @@ class ServicePrimary final : public redis::Primary {
 
   redis::Location cached() const override;
   void refresh(std::function<void(Result<redis::Location>)> done) override;
-  void prefer(const redis::Endpoint& endpoint) override { resolver_.prefer(endpoint); }
+  void prefer(const redis::Endpoint& endpoint) override;
 
  private:
   std::string late() const override;
+  struct Lookups;
 
-  const std::string host_;
-  redis::Resolver resolver_;
-  base::LocalMutex mutex_;
+  const std::string hosts_;
+  std::vector<std::unique_ptr<redis::Resolver>> resolvers_;  // One for each server.
+  mutable base::LocalMutex mutex_;
+  redis::Endpoint leader_ HOLDFAST_GUARDED_BY(mutex_);  // It has answered last.
   std::string journal_ HOLDFAST_GUARDED_BY(mutex_);  // Empty until a server was met.
 };
 

@@ -44,5 +44,22 @@ TEST(ServicePrimaryTest, AnAnswerOfAnotherProtocolIsRefused) {
   }
 }
 
+TEST(ServicePrimaryTest, TheServerThatAnsweredLastIsTriedFirst) {
+  redis::RedisAddress address;
+  address.nodes = {{"127.0.0.1", 1}, {"127.0.0.1", 2}, {"::1", 3}};
+  ServicePrimary primary{address};
+  const auto order = [](const redis::Location& found) {
+    std::string text;
+    for (const redis::Endpoint& each : found.endpoints) text += each.display() + " ";
+    return text;
+  };
+  EXPECT_EQ(order(primary.cached()), "127.0.0.1:1 127.0.0.1:2 [::1]:3 ");
+  primary.prefer(primary.cached().endpoints[2]);
+  EXPECT_EQ(order(primary.cached()), "[::1]:3 127.0.0.1:1 127.0.0.1:2 ");
+  std::string refreshed;
+  primary.refresh([&](const Result<redis::Location>& found) { refreshed = order(*found); });
+  EXPECT_EQ(refreshed, "[::1]:3 127.0.0.1:1 127.0.0.1:2 ");
+}
+
 }  // namespace
 }  // namespace holdfast::stores::holdfast

@@ -70,7 +70,9 @@ port::Findings findings_of(const ServiceStatus& status) {
     port::add(findings, Severity::kOk, "journal",
               "each answer is in the journal at " + status.place +
                   " before it leaves: a restart forgets no grant",
-              "the folder must be on a local disk that keeps what fsync promises");
+              status.shared()
+                  ? "run two servers or more on it, and ask 'holdfast doctor' about its etcd"
+                  : "the folder must be on a local disk that keeps what fsync promises");
   } else {
     port::add(findings, Severity::kWarning, "journal",
               "the journal is in memory: a restart forgets all locks",

@@ -14,7 +14,7 @@ namespace holdfast::stores::holdfast {
 
 struct ServiceStatus {
   std::string version;
-  std::string journal;     // "sqlite", "memory".
+  std::string journal;     // "sqlite", "etcd", "memory".
   std::string journal_id;
   std::string place;       // The folder, for people.
   std::string term;
@@ -23,6 +23,8 @@ struct ServiceStatus {
   std::uint64_t disk_size = 0;  // 0: not known.
 
   bool durable() const { return journal != "memory"; }
+  // Several servers share the journal, so another one may take over.
+  bool shared() const { return journal.starts_with("etcd"); }
 };
 
 // Reads the answer to "HF1 status 0": names and values in turn.

@@ -21,13 +21,14 @@ Result<redis::RedisAddress> parse_url(port::StoreUrl& url) {
                  "holdfast URL: this version of the lock service has no users: write "
                  "holdfast://HOST:PORT without a log-in");
   }
-  auto endpoint = port::parse_endpoint(url.authority, {address.host, kPort}, "holdfast");
-  if (!endpoint) return endpoint.error();
-  address.host = std::move(endpoint->host);
-  address.port = endpoint->port;
+  auto servers = port::parse_endpoints(url, {address.host, kPort}, "holdfast");
+  if (!servers) return servers.error();
+  address.host = servers->front().host;
+  address.port = servers->front().port;
+  address.nodes = *std::move(servers);
   if (url.path.size() > 1) {
     return Error(Errc::kInvalidArgument, "holdfast URL: nothing comes after the port: write "
-                                         "holdfast://HOST:PORT");
+                                         "holdfast://HOST:PORT, or several with commas between");
   }
   url.path.clear();
   const auto options = port::UrlOptions::take(url, "holdfast", kUrlOptions);

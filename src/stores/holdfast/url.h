@@ -1,6 +1,8 @@
-// The address of Holdfast's lock service, read from a store URL.
+// The addresses of Holdfast's lock service, read from a store URL.
 //
-//   holdfast://host[:port]     port 7420; `holdfast://` alone means 127.0.0.1
+//   holdfast://host[:port][,host[:port]...]     port 7420; `holdfast://` alone means 127.0.0.1
+//
+// Several are servers on one journal, of which one leads.
 //
 // Thread-safety: pure functions. Errors: kInvalidArgument, with what was expected.
 #pragma once

@@ -21,9 +21,17 @@ TEST(HoldfastUrlTest, HostAndPortHaveDefaults) {
             std::chrono::seconds(5));
 }
 
+TEST(HoldfastUrlTest, SeveralServersStandForOneService) {
+  const auto address = parsed("holdfast://a,b:1,[::1]");
+  ASSERT_TRUE(address);
+  EXPECT_EQ(address->display(), "holdfast://a:7420,b:1,[::1]:7420");
+  EXPECT_EQ(address->nodes.size(), 3U);
+}
+
 TEST(HoldfastUrlTest, WhatThisVersionHasNotIsRefused) {
   for (const std::string url : {"holdfast://u:p@h", "holdfast://h/3", "holdfast:h",
-                                "holdfast://h:99999", "holdfast://a,b", "holdfast://h:"}) {
+                                "holdfast://h:99999", "holdfast://a,a", "holdfast://a,",
+                                "holdfast://h:"}) {
     const auto address = parsed(url);
     ASSERT_FALSE(address) << url;
     EXPECT_EQ(address.error().code(), Errc::kInvalidArgument) << url;

@@ -129,7 +129,6 @@ Result<void> take_credentials(port::StoreUrl& url, RedisAddress& address) {
 }  // namespace
 
 std::string RedisAddress::display() const {
-  if (lock_service) return "holdfast://" + port::Endpoint{host, port}.text();
   if (is_sentinel) {
     return "the Sentinel " + port::Endpoint{host, port}.text() + (tls ? " (TLS)" : "");
   }
@@ -138,7 +137,7 @@ std::string RedisAddress::display() const {
   if (!nodes.empty()) {
     std::string hosts;
     for (const port::Endpoint& each : nodes) hosts += (hosts.empty() ? "" : ",") + each.text();
-    return (tls ? "rediss+cluster://" : "redis+cluster://") + hosts;
+    return (lock_service ? "holdfast://" : tls ? "rediss+cluster://" : "redis+cluster://") + hosts;
   }
   if (!sentinels.empty()) {
     std::string hosts;

@@ -26,6 +26,8 @@ struct Row {
 constexpr std::string_view kSeeRights =
     "the role of this user does not allow it: docs/stores/etcd.md has the lines that do";
 
+constexpr std::string_view kOutOfSpace = "database space exceeded";
+
 // The first matching row counts, so special rows come before general ones.
 constexpr Row kTable[] = {
     {"handshake failed",
@@ -44,7 +46,7 @@ constexpr Row kTable[] = {
       "the server sees no leader: retry, and look for members that are down or cut off"}},
     {"etcdserver: too many requests",
      {Errc::kUnavailable, Remedy::kNone, false, "the server is overloaded: retry later"}},
-    {"database space exceeded",
+    {kOutOfSpace,
      {Errc::kUnavailable, Remedy::kNone, false,
       "the server's quota is used up: compact, defragment, then 'etcdctl alarm disarm'"}},
     {"etcdserver: requested lease not found",
@@ -108,6 +110,10 @@ std::string fit_for_people(std::string_view text) {
 bool is_too_large(const Refusal& refusal) {
   return refusal.text.find("Received message larger than max") != std::string::npos ||
          refusal.text.find("Buffers full") != std::string::npos;
+}
+
+bool is_out_of_space(const Error& error) {
+  return error.message().find(kOutOfSpace) != std::string::npos;
 }
 
 Verdict judge(const Refusal& refusal, bool reads_only) {

@@ -36,6 +36,9 @@ bool is_too_large(const Refusal& refusal);
 
 Verdict judge(const Refusal& refusal, bool reads_only);
 
+// Whether etcd's quota is used up: it takes deletions only.
+bool is_out_of_space(const Error& error);
+
 // `server` names the server that was asked.
 Error to_error(const Refusal& refusal, bool reads_only, std::string_view server);
 

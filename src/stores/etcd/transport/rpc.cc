@@ -479,6 +479,7 @@ template void Rpc::call(wire::RangeRequest, How, Then<wire::RangeResponse>);
 template void Rpc::call(wire::PutRequest, How, Then<wire::PutResponse>);
 template void Rpc::call(wire::DeleteRangeRequest, How, Then<wire::DeleteRangeResponse>);
 template void Rpc::call(wire::TxnRequest, How, Then<wire::TxnResponse>);
+template void Rpc::call(wire::CompactionRequest, How, Then<wire::CompactionResponse>);
 template void Rpc::call(wire::LeaseGrantRequest, How, Then<wire::LeaseGrantResponse>);
 template void Rpc::call(wire::LeaseRevokeRequest, How, Then<wire::LeaseRevokeResponse>);
 template void Rpc::call(wire::LeaseTimeToLiveRequest, How, Then<wire::LeaseTimeToLiveResponse>);

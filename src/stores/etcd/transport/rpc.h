@@ -39,6 +39,7 @@ HOLDFAST_ETCD_METHOD("KV", "Range", Range);
 HOLDFAST_ETCD_METHOD("KV", "Put", Put);
 HOLDFAST_ETCD_METHOD("KV", "DeleteRange", DeleteRange);
 HOLDFAST_ETCD_METHOD("KV", "Txn", Txn);
+HOLDFAST_ETCD_METHOD("KV", "Compact", Compaction);
 HOLDFAST_ETCD_METHOD("Lease", "LeaseGrant", LeaseGrant);
 HOLDFAST_ETCD_METHOD("Lease", "LeaseRevoke", LeaseRevoke);
 HOLDFAST_ETCD_METHOD("Lease", "LeaseTimeToLive", LeaseTimeToLive);

@@ -71,6 +71,11 @@ std::string mended_in(const Bug& bug, const Version& version) {
 
 }  // namespace
 
+bool may_end_leases_early(std::string_view version) {
+  const auto parsed = parse_version(version);
+  return !parsed || has(known_bugs().front(), *parsed);
+}
+
 std::vector<Finding> judge_version(std::string_view version) {
   const auto parsed = parse_version(version);
   const std::string text(version.substr(0, 40));

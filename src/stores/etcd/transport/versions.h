@@ -13,4 +13,7 @@ namespace holdfast::stores::etcd {
 // Empty if no fault is known.
 std::vector<Finding> judge_version(std::string_view version);
 
+// A leader that stood still may end leases early that were renewed meanwhile.
+bool may_end_leases_early(std::string_view version);
+
 }  // namespace holdfast::stores::etcd

@@ -41,6 +41,8 @@ struct Endpoint {
   std::string display() const;  // "127.0.0.1:6379", "[::1]:6379", "/run/redis.sock".
 };
 using Endpoints = std::vector<Endpoint>;
+// Moves it to the front, if it is among them.
+void put_first(const Endpoint& endpoint, Endpoints& endpoints);
 
 struct Location {
   Endpoints endpoints;  // Empty: not known yet.

@@ -92,13 +92,13 @@ bool same(const Endpoint& one, const Endpoint& other) {
   return one.length == other.length && std::memcmp(&one.address, &other.address, one.length) == 0;
 }
 
+}  // namespace
+
 void put_first(const Endpoint& endpoint, Endpoints& endpoints) {
   const auto place = std::find_if(endpoints.begin(), endpoints.end(),
                                   [&](const Endpoint& each) { return same(each, endpoint); });
   if (place != endpoints.end()) std::rotate(endpoints.begin(), place, place + 1);
 }
-
-}  // namespace
 
 // Shared with the helper thread, which may outlive the resolver because getaddrinfo() cannot be
 // cancelled.

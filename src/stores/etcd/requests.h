@@ -1,0 +1,49 @@
+// The parts that etcd's requests are made of.
+//
+// Thread-safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "src/stores/etcd/wire.pb.h"
+
+namespace holdfast::stores::etcd {
+
+inline void compare_created(wire::TxnRequest& txn, const std::string& key, std::uint64_t created) {
+  wire::Compare& compare = *txn.add_compare();
+  compare.set_target(wire::Compare::CREATE);
+  compare.set_key(key);
+  compare.set_create_revision(static_cast<std::int64_t>(created));
+}
+
+inline void compare_modified(wire::TxnRequest& txn, const std::string& key, std::int64_t modified) {
+  wire::Compare& compare = *txn.add_compare();
+  compare.set_target(wire::Compare::MOD);
+  compare.set_key(key);
+  compare.set_mod_revision(modified);
+}
+
+// Every write of a session: the contender may have been given a lease of its own.
+inline void compare_lease(wire::TxnRequest& txn, const std::string& key, std::int64_t lease) {
+  wire::Compare& compare = *txn.add_compare();
+  compare.set_target(wire::Compare::LEASE);
+  compare.set_key(key);
+  compare.set_lease(lease);
+}
+
+inline void put(wire::TxnRequest& txn, const std::string& key, const std::string& value,
+                std::int64_t lease) {
+  wire::PutRequest& request = *txn.add_success()->mutable_request_put();
+  request.set_key(key);
+  request.set_value(value);
+  request.set_lease(lease);
+}
+
+inline wire::RangeRequest one_key(const std::string& key) {
+  wire::RangeRequest request;
+  request.set_key(key);
+  return request;
+}
+
+}  // namespace holdfast::stores::etcd

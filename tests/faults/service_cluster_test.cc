@@ -1,0 +1,253 @@
+// `holdfast serve` as several processes on one journal in etcd: killed, paused, stopped and
+// doubled, seen by clients that name all of them.
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "holdfast/client.h"
+#include "src/base/clock.h"
+#include "tests/faults/client_side.h"
+#include "tests/faults/crowd.h"
+#include "tests/support/etcd_server.h"
+#include "tests/support/holdfast_server.h"
+#include "tests/support/loopback.h"
+
+namespace holdfast::faults {
+namespace {
+
+using base::BootClock;
+using holdfast::testing::Crowd;
+using support::EtcdCluster;
+using support::EtcdOptions;
+using support::HoldfastServer;
+
+class ServiceCluster {
+ public:
+  explicit ServiceCluster(EtcdOptions options = {}, std::size_t servers = 2)
+      : etcd_(std::move(options)) {
+    for (std::size_t i = 0; i < servers; ++i) {
+      servers_.push_back(std::make_unique<HoldfastServer>(
+          support::HoldfastOptions{.journal = etcd_.url("/locks?leadership=2s")}));
+      EXPECT_TRUE(i > 0 || eventually([&] { return servers_[0]->leads(); }));
+    }
+  }
+
+  EtcdCluster& etcd() { return etcd_; }
+  HoldfastServer& operator[](std::size_t index) { return *servers_[index]; }
+  std::string url() const {
+    std::string all;
+    for (const auto& each : servers_) {
+      all += (all.empty() ? "holdfast://127.0.0.1:" : ",127.0.0.1:") + std::to_string(each->port());
+    }
+    return all + "?open_timeout=60s";
+  }
+  // The one that leads; waits until one does.
+  std::size_t leader() {
+    std::size_t found = servers_.size();
+    EXPECT_TRUE(eventually([&] {
+      for (std::size_t i = 0; i < servers_.size(); ++i) {
+        if (servers_[i]->running() && servers_[i]->leads()) found = i;
+      }
+      return found < servers_.size();
+    }));
+    return found;
+  }
+
+ private:
+  EtcdCluster etcd_;
+  std::vector<std::unique_ptr<HoldfastServer>> servers_;
+};
+
+std::string ask(const HoldfastServer& server, const std::string& request) {
+  return support::exchange_on_loopback(server.port(), request + "*1\r\n$4\r\nQUIT\r\n", 5s);
+}
+
+TEST(ServiceClusterTest, OneServerLeadsAndTheOtherSaysWho) {
+  ServiceCluster cluster;
+  EXPECT_TRUE(cluster[0].leads());
+  EXPECT_FALSE(cluster[1].leads());
+  const std::string told = ask(cluster[1], "*2\r\n$3\r\nGET\r\n$1\r\na\r\n");
+  EXPECT_NE(told.find("-STANDBY"), std::string::npos) << told;
+  EXPECT_NE(told.find("127.0.0.1:" + std::to_string(cluster[0].port()) + " leads"),
+            std::string::npos)
+      << told;
+  EXPECT_NE(ask(cluster[1], "*1\r\n$4\r\nPING\r\n").find("+PONG"), std::string::npos);
+  const Client client = connect(cluster.url());
+  EXPECT_TRUE(client.guarantees().survives_failover);
+  Lease lease = hold(client, "a");
+  expect_released(lease);
+}
+
+TEST(ServiceClusterTest, AGrantOutlivesTheKillOfTheLeader) {
+  ServiceCluster cluster;
+  const Client one = connect(cluster.url());
+  const Client two = connect(cluster.url());
+  auto lease = one.mutex("a").acquire({.wait = kLong, .ttl = 60s});
+  ASSERT_TRUE(lease) << lease.error().message();
+  auto waiting = wait_for(two, "a");
+  cluster[0].kill9();
+  EXPECT_TRUE(eventually([&] { return cluster[1].leads(); }));
+  EXPECT_TRUE(eventually([&] { return static_cast<bool>(lease->renew()); }))
+      << "the next leader knows it";
+  const auto tried = two.mutex("a").try_acquire();
+  EXPECT_TRUE(tried && !*tried);
+  const Token first = lease->token();
+  expect_released(*lease);
+  auto second = waiting.get();
+  ASSERT_TRUE(second) << second.error().message();
+  EXPECT_GT(second->token(), first);
+}
+
+TEST(ServiceClusterTest, AnOrderlyEndHandsTheLocksOnAtOnce) {
+  ServiceCluster cluster;
+  const Client one = connect(cluster.url());
+  auto lease = one.mutex("a").acquire({.wait = kLong, .ttl = 60s, .auto_renew = false});
+  ASSERT_TRUE(lease);
+  const auto left = [&] {
+    const auto info = connect(cluster.url()).inspect("a");
+    if (!info || !*info || (*info)->holders.empty()) return milliseconds(0);
+    return (*info)->holders[0].time_left;
+  };
+  const auto before = BootClock::now();
+  EXPECT_EQ(cluster[0].terminate(), 0);
+  EXPECT_TRUE(eventually([&] { return cluster[1].leads(); }));
+  // Less than the lease of leadership: nobody waits for the old leader.
+  EXPECT_LE(left(), 60s - (BootClock::now() - before) + 1s) << "its lease was not lengthened";
+  EXPECT_GT(left(), 1s);
+  EXPECT_TRUE(eventually([&] { return static_cast<bool>(lease->renew()); }));
+}
+
+// It is the worst that can happen to a lease-based leader: it does not know that it is over.
+TEST(ServiceClusterTest, ALeaderThatStoodStillAnswersNothingAfterwards) {
+  ServiceCluster cluster;
+  const Client one = connect(cluster.url());
+  auto lease = one.mutex("a").acquire({.wait = kLong, .ttl = 3s, .auto_renew = false});
+  ASSERT_TRUE(lease);
+  const Token first = lease->token();
+  cluster[0].pause();
+  EXPECT_TRUE(eventually([&] { return cluster[1].leads(); }));
+  const Client two = connect(cluster.url());
+  Lease second = hold(two, "a");
+  EXPECT_GT(second.token(), first);
+  EXPECT_FALSE(lease->held());
+  cluster[0].resume();
+  EXPECT_TRUE(eventually([&] { return !cluster[0].leads(); }));
+  EXPECT_FALSE(lease->renew());
+  EXPECT_TRUE(second.renew());
+  EXPECT_EQ(cluster.leader(), 1U);
+}
+
+TEST(ServiceClusterTest, NeverTwoAreInsideWhileLeadersAreKilled) {
+  ServiceCluster cluster({.members = 3}, 3);
+  Crowd crowd(cluster.url(), 4, {.ttl = 4s, .wait = 30s});
+  crowd.await_grants(50);
+  for (int round = 0; round < 4; ++round) {
+    const std::size_t leader = cluster.leader();
+    cluster[leader].kill9();
+    crowd.await_grants(20);
+    cluster[leader].start();
+  }
+  crowd.stop();
+}
+
+TEST(ServiceClusterTest, NeverTwoAreInsideWhileEtcdLosesItsLeader) {
+  ServiceCluster cluster({.members = 3}, 2);
+  Crowd crowd(cluster.url(), 4, {.ttl = 10s, .wait = 30s});
+  crowd.await_grants(50);
+  for (int round = 0; round < 2; ++round) {
+    const std::size_t member = cluster.etcd().leader();
+    cluster.etcd().kill9(member);
+    crowd.await_grants(20);
+    cluster.etcd().start(member);
+    cluster.etcd().await_health();
+    const std::size_t next = cluster.etcd().leader();
+    cluster.etcd().pause(next);
+    crowd.await_grants(20);
+    cluster.etcd().resume(next);
+  }
+  crowd.stop();
+}
+
+TEST(ServiceClusterTest, LeasesAreRenewedWhileEtcdIsAwayForAMoment) {
+  ServiceCluster cluster;
+  const Client one = connect(cluster.url());
+  auto lease = one.mutex("a").acquire({.wait = kLong, .ttl = 20s});
+  ASSERT_TRUE(lease);
+  cluster.etcd().pause();
+  // By the deadline of leadership.
+  EXPECT_TRUE(lease->renew()) << "within the lease of leadership";
+  cluster.etcd().resume();
+  EXPECT_TRUE(eventually([&] { return static_cast<bool>(lease->renew()); }));
+  expect_released(*lease);
+}
+
+TEST(ServiceClusterTest, WithoutRoomNothingIsGrantedAndLeasesGoOn) {
+  ServiceCluster cluster({.arguments = {"--quota-backend-bytes=4000000"}});
+  const Client one = connect(cluster.url());
+  auto lease = one.mutex("a").acquire({.wait = kLong, .ttl = 6s});
+  ASSERT_TRUE(lease);
+  const std::string block(100'000, 'x');  // The longest that an argument may be is 128 KiB.
+  EXPECT_TRUE(eventually([&] {
+    try {
+      cluster.etcd().etcdctl({"put", "filler", block});
+      return false;
+    } catch (const std::runtime_error&) {
+      return true;
+    }
+  }));
+  std::string why;
+  EXPECT_TRUE(eventually([&] {
+    const auto tried = one.mutex("b").try_acquire();
+    why = tried ? "granted, or busy" : tried.error().message();
+    return !tried && tried.error().code() == Errc::kUnavailable;
+  })) << why;
+  const auto until = BootClock::now() + 8s;
+  while (BootClock::now() < until) {
+    ASSERT_TRUE(lease->held());
+    std::this_thread::sleep_for(100ms);
+  }
+  EXPECT_TRUE(cluster[0].leads());
+  // As etcd's manual says.
+  const std::string json = cluster.etcd().etcdctl({"get", "filler", "-w", "json"});
+  const auto at = json.find("\"revision\":");
+  cluster.etcd().etcdctl({"compact", std::to_string(std::stoull(json.substr(at + 11)))});
+  cluster.etcd().etcdctl({"defrag"});
+  cluster.etcd().etcdctl({"alarm", "disarm"});
+  EXPECT_TRUE(eventually([&] {
+    auto taken = one.mutex("b").try_acquire();
+    return taken && *taken;
+  }));
+  EXPECT_TRUE(lease->held());
+}
+
+TEST(ServiceClusterTest, WithoutEtcdAServerDoesNotStartAndSaysWhy) {
+  ServiceCluster cluster;
+  cluster[1].kill9();
+  cluster.etcd().kill9();
+  try {
+    cluster[1].start();
+    ADD_FAILURE() << "it started";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("no connection"), std::string::npos) << error.what();
+  }
+}
+
+TEST(ServiceClusterTest, ServersStandByUntilEtcdIsBack) {
+  ServiceCluster cluster;
+  const Client one = connect(cluster.url());
+  auto lease = one.mutex("a").acquire({.wait = kLong, .ttl = 300s, .auto_renew = false});
+  ASSERT_TRUE(lease);
+  cluster.etcd().kill9();
+  EXPECT_TRUE(eventually([&] { return !cluster[0].leads(); }));
+  cluster.etcd().start();
+  cluster.leader();
+  EXPECT_TRUE(eventually([&] { return static_cast<bool>(lease->renew()); }));
+}
+
+}  // namespace
+}  // namespace holdfast::faults
