@@ -2,9 +2,10 @@
 //
 // Pairs: one thread drives N connections, each of which takes and gives back a lock of its own,
 //   again and again, one request at a time. The service runs as `holdfast serve` with a SQLite
-//   journal, or with one in memory. Redis runs the shortest safe pair of scripts (redis_rig.h). The
-//   two take turns; each figure is the median of the rounds, a ratio the median of the rounds'
-//   ratios. `spread`: highest minus lowest of the rounds, by the median.
+//   journal, with one in three etcd members, or with one in memory. Redis runs the shortest safe
+//   pair of scripts (redis_rig.h). The two take turns; each figure is the median of the rounds, a
+//   ratio the median of the rounds' ratios. `spread`: highest minus lowest of the rounds, by the
+//   median.
 // OneCaller: p50 of a blocking pair on one connection, beside two PINGs and two fdatasync of a file
 //   beside the journal.
 #include <fcntl.h>
@@ -26,6 +27,7 @@
 
 #include "bench/figures.h"
 #include "bench/redis_rig.h"
+#include "tests/support/etcd_server.h"
 #include "tests/support/holdfast_server.h"
 #include "tests/support/loopback.h"
 
@@ -217,7 +219,7 @@ class Drivers {
   std::uint64_t pairs_ = 0;
 };
 
-void compare(benchmark::State& state, bool in_memory) {
+void compare(benchmark::State& state, const support::HoldfastOptions& options) {
   RedisRig* const rig = RedisRig::instance();
   if (rig == nullptr) return state.SkipWithError("no redis-server");
   if (const auto why = support::HoldfastServer::unavailable()) {
@@ -225,7 +227,7 @@ void compare(benchmark::State& state, bool in_memory) {
   }
   state.SetLabel(rig->version());
   const auto callers = static_cast<int>(state.range(0));
-  support::HoldfastServer server({.in_memory = in_memory});
+  support::HoldfastServer server(options);
   const ServiceTraffic service;
   const RedisTraffic scripts(*rig);
   Drivers ours(server.port(), callers, service);
@@ -250,13 +252,25 @@ void compare(benchmark::State& state, bool in_memory) {
 }
 
 // To be 1.0, 1.1 and 1.2 of Redis at least.
-void PairsOnSqlite(benchmark::State& state) { compare(state, /*in_memory=*/false); }
+void PairsOnSqlite(benchmark::State& state) { compare(state, {}); }
 BENCHMARK(PairsOnSqlite)
     ->Arg(64)->Arg(256)->Arg(1024)
     ->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
 
+// To be 0.6 of Redis at 256 callers, and 0.9 at 1,024.
+void PairsOnEtcd(benchmark::State& state) {
+  if (const auto why = support::EtcdCluster::unavailable()) {
+    return state.SkipWithError(why->c_str());
+  }
+  const support::EtcdCluster etcd({.members = 3});
+  compare(state, {.journal = etcd.url("/bench")});
+}
+BENCHMARK(PairsOnEtcd)
+    ->Arg(64)->Arg(256)->Arg(1024)
+    ->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
 // To be 1.0 of Redis at least.
-void PairsInMemory(benchmark::State& state) { compare(state, /*in_memory=*/true); }
+void PairsInMemory(benchmark::State& state) { compare(state, {.in_memory = true}); }
 BENCHMARK(PairsInMemory)
     ->Arg(64)->Arg(256)->Arg(1024)
     ->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
