@@ -6,7 +6,7 @@ export JOBS STORES
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo build deb deb-test test test-sanitized test-newer check-sources check-all fuzz soak bench bench-peers install \
+.PHONY: help demo demo-server build deb deb-test test test-sanitized test-newer check-sources check-all fuzz soak bench bench-peers install \
   clean setup setup-embedded setup-test format
 
 help:  ## list the targets
@@ -18,6 +18,11 @@ demo: setup-embedded  ## install what is needed, build, and see eight processes 
 	@cmake --preset release
 	@cmake --build --preset release -j $(JOBS) --target holdfast_demo holdfast_cli
 	@build/release/bin/holdfast-demo
+
+demo-server: setup-test  ## see a lock server fail over to another one, on three etcd members
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target holdfast_demo holdfast_cli
+	@scripts/demo-server build/release/bin
 
 build:  ## build the release into build/release (programs in build/release/bin)
 	@cmake --preset release

@@ -3,6 +3,10 @@
 //
 // Ends with 0 only when what is promised came true: nothing lost, tokens only grow, and the others
 // go on after the lease of the killed one and not before.
+//
+//   holdfast-demo                          on a SQLite store of its own
+//   holdfast-demo --store URL --kill PID   one sale on that store; the process PID, which leads its
+//                                          servers, is killed in the middle ('make demo-server')
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -20,6 +24,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -45,7 +50,8 @@ constexpr milliseconds kLease{2000};
 // How late a wake-up after the end of a lease may be on a busy machine.
 constexpr milliseconds kPatience{3000};
 
-enum class Way { kNoLock, kLocked, kDoomed };
+// kStubborn: the store may be away for a while.
+enum class Way { kNoLock, kLocked, kDoomed, kStubborn };
 
 // CLOCK_BOOTTIME, the clock of Lease::deadline_boottime().
 nanoseconds boottime() {
@@ -132,6 +138,30 @@ void work_locked(const fs::path& folder, const std::string& url, int index, Way 
   }
 }
 
+// Asks until the store is back. A lease that ended meanwhile is lost without harm: the stock
+// refuses its token once a later one has been seen.
+void work_stubbornly(const fs::path& folder, const std::string& url, int index) {
+  const Stock stock(folder / "stock");
+  const Ledger ledger(folder / "ledger");
+  auto client = holdfast::Client::connect(url);
+  if (!client) give_up("connect: " + client.error().message());
+  auto mutex = client->mutex("stock");
+  for (int taken = 0; taken < kShare;) {
+    auto lease = mutex.acquire({.wait = std::chrono::seconds(60), .ttl = kLease});
+    if (!lease) {
+      std::this_thread::sleep_for(milliseconds(50));
+      continue;
+    }
+    const nanoseconds granted_at = boottime();
+    // Whoever is not sure to hold for as long as a deduction takes leaves it.
+    if (lease->held() && stock.take_one(lease->token())) {
+      ledger.add({index, lease->token(), granted_at});
+      ++taken;
+    }
+    static_cast<void>(lease->release());
+  }
+}
+
 int work(const std::vector<std::string>& arguments) {
   if (arguments.size() != 4) give_up("usage: --worker FOLDER URL INDEX WAY");
   const fs::path folder = arguments[0];
@@ -143,6 +173,8 @@ int work(const std::vector<std::string>& arguments) {
   }
   if (way == Way::kNoLock) {
     work_without_lock(Stock(folder / "stock"), kShare);
+  } else if (way == Way::kStubborn) {
+    work_stubbornly(folder, arguments[1], index);
   } else {
     work_locked(folder, arguments[1], index, way);
   }
@@ -210,6 +242,13 @@ nanoseconds kill_victim(const Pipe& report, pid_t victim) {
   return nanoseconds(std::atoll(line.c_str()));
 }
 
+// Waits for the middle of the sale, and kills the server that leads.
+void kill_server(const fs::path& ledger, pid_t server) {
+  constexpr std::size_t kHalf = kItems / 2;
+  while (Ledger(ledger).entries().size() < kHalf) std::this_thread::sleep_for(milliseconds(5));
+  if (::kill(server, SIGKILL) != 0) give_up("cannot kill the process that was named");
+}
+
 struct Round {
   int left = 0;
   int wanted = 0;  // The stock that must be left when no deduction is lost.
@@ -222,7 +261,7 @@ struct Round {
   nanoseconds lease_end{};  // The victim's own lower bound.
 };
 
-Round run_round(const Setting& setting, Way way) {
+Round run_round(const Setting& setting, Way way, pid_t server = 0) {
   const Stock stock(setting.folder / "stock");
   stock.fill(kItems);
   fs::remove(setting.folder / "ledger");
@@ -243,6 +282,10 @@ Round run_round(const Setting& setting, Way way) {
   start.close_end(1);
   if (way == Way::kDoomed) {
     round.lease_end = kill_victim(report, round.victim);
+    round.killed_at = boottime();
+  }
+  if (server != 0) {
+    kill_server(setting.folder / "ledger", server);
     round.killed_at = boottime();
   }
   for (const pid_t pid : workers) {
@@ -344,11 +387,36 @@ int run_demo(const Setting& setting) {
   return verdict.ok() ? 0 : 1;
 }
 
-int main_process() {
+// One sale on several servers, of which the one that leads is killed.
+int run_server_demo(const Setting& setting, pid_t server) {
+  std::printf("%d processes take %d items each off one stock file of %d, through %s.\n\n", kWorkers,
+              kShare, kItems, setting.url.c_str());
+  std::printf("  %-34s %10s %10s %9s   %s\n", "", "items left", "lost", "time", "tokens");
+  const Round round = run_round(setting, Way::kStubborn, server);
+  print_row("the leading server is killed", round);
+  Verdict verdict;
+  judge(round, verdict);
+  nanoseconds gap{};
+  for (std::size_t i = 1; i < round.entries.size(); ++i) {
+    gap = std::max(gap, round.entries[i].granted_at - round.entries[i - 1].granted_at);
+  }
+  std::printf(
+      "\nThe leading server (pid %d) was killed with SIGKILL in the middle of the sale. Another "
+      "one\n"
+      "took over. Nobody got the lock for %.2f s.\n",
+      server, std::chrono::duration<double>(gap).count());
+  verdict.expect(!round.entries.empty() && round.entries.back().granted_at > round.killed_at,
+                 "the sale goes on after the kill");
+  if (verdict.ok()) std::printf("All as promised.\n");
+  return verdict.ok() ? 0 : 1;
+}
+
+// `url` empty: a store of its own.
+int main_process(const std::string& url, pid_t server) {
   std::string pattern = (fs::temp_directory_path() / "holdfast-demo-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) give_up("cannot make a folder " + pattern);
-  const Setting setting{pattern, "sqlite://" + pattern + "/locks.db"};
-  const int result = run_demo(setting);
+  const Setting setting{pattern, url.empty() ? "sqlite://" + pattern + "/locks.db" : url};
+  const int result = url.empty() ? run_demo(setting) : run_server_demo(setting, server);
   std::error_code ignored;
   fs::remove_all(setting.folder, ignored);
   return result;
@@ -362,9 +430,13 @@ int main(int argc, char** argv) {
   if (!arguments.empty() && arguments[0] == "--worker") {
     return demo::work({arguments.begin() + 1, arguments.end()});
   }
+  if (arguments.size() == 4 && arguments[0] == "--store" && arguments[2] == "--kill") {
+    const pid_t server = std::atoi(arguments[3].c_str());
+    if (server > 1) return demo::main_process(arguments[1], server);
+  }
   if (!arguments.empty()) {
-    std::fprintf(stderr, "usage: holdfast-demo (it takes no arguments)\n");
+    std::fprintf(stderr, "usage: holdfast-demo [--store URL --kill PID]\n");
     return 2;
   }
-  return demo::main_process();
+  return demo::main_process({}, 0);
 }
