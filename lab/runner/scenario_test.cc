@@ -92,9 +92,9 @@ TEST(ScenarioTest, TheStoreIsNamedOnceAndIsKnown) {
     return complaint_of("name = \"a\"\n[store]\n" + store + "\n" + kWork);
   };
   const std::string kinds =
-      "it may be: consul, etcd, failover-chain, holdfast, hybrid-filter, hybrid, memcached, "
-      "memory, mysql, postgres, redis-cluster, redis-sentinel, redis, redlock, sqlite, zookeeper, "
-      "url, none";
+      "it may be: consul, etcd, failover-chain, holdfast-etcd, holdfast, hybrid-filter, hybrid, "
+      "memcached, memory, mysql, postgres, redis-cluster, redis-sentinel, redis, redlock, sqlite, "
+      "zookeeper, url, none";
   EXPECT_EQ(with(""), "x.toml:2: kind in [store] is missing; " + kinds +
                           "; or name the file of a topology: topology = \"my.toml\"");
   EXPECT_EQ(with("kind = \"reddis\""),
