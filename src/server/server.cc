@@ -87,7 +87,10 @@ struct Server::Impl {
     }
     Result<void> began;
     on_loop([&] { began = begin_term(); });
-    return began;
+    if (began || began.error().code() != Errc::kUnavailable) return began;
+    warn("cannot lead: " + began.error().message());
+    stand_by({});
+    return {};
   }
 
   // Serves with the journal. On the loop, or before there is one.

@@ -135,6 +135,9 @@ Result<void> Service::Impl::start() {
     return Error(fold.error().code(), "journal " + journal->place() + ": " +
                                           fold.error().message());
   }
+  // What follows asks the journal nothing, and may take a second for each half a million locks.
+  journal->keep_leading();
+  static_cast<void>(journal->look());
   const JournalAtOpen opening = journal->opening();
   found.began = opening.began;
   found.restored = opening.restored;

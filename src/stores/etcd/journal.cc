@@ -363,7 +363,11 @@ Result<wire::RangeResponse> EtcdJournal::read_first(const std::string& from, con
 
 // One key; those behind it come along, because they are read next. Empty: it is not there.
 Result<std::string> EtcdJournal::read_paged(const std::string& key, const std::string& end) {
-  if (!recovered_) keep_leading();  // The loop that calls it waits for this.
+  if (!recovered_) {
+    // The loop that would keep the lead waits for the reading, which may take longer than a lease.
+    keep_leading();
+    static_cast<void>(look());
+  }
   if (const auto kept = page_.find(key); kept != page_.end()) {
     std::string value = std::move(kept->second);
     page_.erase(page_.begin(), std::next(kept));
@@ -396,7 +400,6 @@ Result<std::string> EtcdJournal::read_paged(const std::string& key, const std::s
 Result<std::uint64_t> EtcdJournal::last() {
   const auto newest = read_first(key("b/"), behind(key("b/")), /*last=*/true);
   if (!newest) return newest.error();
-  recovered_ = true;
   if (newest->kvs_size() == 0) return head_.batch;
   const std::string& found = newest->kvs(0).key();
   const auto number = parse_lease(std::string_view(found).substr(key("b/").size()));
@@ -563,6 +566,7 @@ Commit EtcdJournal::commit(std::uint64_t number, std::string_view bytes) {
   *txn.add_failure()->mutable_request_range() = one_key(key("head"));
   const Own own{place, last, number};
   const Commit done = write(txn, &own);
+  recovered_ = true;
   // A full etcd still takes this, so the lead can be kept until there is room.
   if (done == Commit::kLater) static_cast<void>(confirm());
   return done;

@@ -154,6 +154,16 @@ TEST_F(EtcdJournalTest, ALeaderThatIsKeptAliveStays) {
   EXPECT_GT(one->leads_until(), BootClock::now());
 }
 
+TEST_F(EtcdJournalTest, ALeaderThatReadsForLongStays) {
+  { ASSERT_EQ(leader()->commit(1, "HFJ 1"), Commit::kCommitted); }
+  const JournalPtr one = leader();
+  ASSERT_EQ(one->last().value(), 1U);
+  // As long as a recovery of millions of locks takes.
+  const auto until = BootClock::now() + 5s;
+  while (BootClock::now() < until) ASSERT_EQ(one->batch(1).value(), "HFJ 1");
+  EXPECT_EQ(one->commit(2, "HFJ 2"), Commit::kCommitted) << one->reason();
+}
+
 TEST_F(EtcdJournalTest, WithoutAWriteTheLeaseIsNotKeptAlive) {
   const JournalPtr one = leader();
   const JournalPtr two = make(url());
