@@ -135,7 +135,8 @@ Result<void> Service::Impl::start() {
     return Error(fold.error().code(), "journal " + journal->place() + ": " +
                                           fold.error().message());
   }
-  // What follows asks the journal nothing, and may take a second for each half a million locks.
+  // The lead has to last: taking the locks over asks the journal nothing, and takes seconds for
+  // millions of them.
   journal->keep_leading();
   static_cast<void>(journal->look());
   const JournalAtOpen opening = journal->opening();
