@@ -13,7 +13,7 @@ namespace {
 std::string fresh_journal() {
   static support::EtcdCluster etcd;
   static std::atomic<int> made{0};
-  return etcd.url("/" + std::to_string(++made) + "?leadership=2s");
+  return etcd.url("/" + std::to_string(++made) + "?leadership=5s");
 }
 
 const StoreUnderTest kHoldfastOnEtcd{

@@ -28,11 +28,12 @@ using support::HoldfastServer;
 
 class ServiceCluster {
  public:
-  explicit ServiceCluster(EtcdOptions options = {}, std::size_t servers = 2)
+  explicit ServiceCluster(EtcdOptions options = {}, std::size_t servers = 2,
+                          const std::string& leadership = "2s")
       : etcd_(std::move(options)) {
     for (std::size_t i = 0; i < servers; ++i) {
       servers_.push_back(std::make_unique<HoldfastServer>(
-          support::HoldfastOptions{.journal = etcd_.url("/locks?leadership=2s")}));
+          support::HoldfastOptions{.journal = etcd_.url("/locks?leadership=" + leadership)}));
       EXPECT_TRUE(i > 0 || eventually([&] { return servers_[0]->leads(); }));
     }
   }
@@ -174,7 +175,7 @@ TEST(ServiceClusterTest, NeverTwoAreInsideWhileEtcdLosesItsLeader) {
 }
 
 TEST(ServiceClusterTest, LeasesAreRenewedWhileEtcdIsAwayForAMoment) {
-  ServiceCluster cluster;
+  ServiceCluster cluster({}, 2, "10s");
   const Client one = connect(cluster.url());
   auto lease = one.mutex("a").acquire({.wait = kLong, .ttl = 20s});
   ASSERT_TRUE(lease);

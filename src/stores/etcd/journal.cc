@@ -453,7 +453,7 @@ std::string EtcdJournal::chunk_key(std::uint64_t batch, std::uint32_t index) con
 
 wire::TxnRequest EtcdJournal::guarded() const {
   wire::TxnRequest txn;
-  compare_created(txn, key("leader"), static_cast<std::uint64_t>(leader_));
+  compare_created(txn, key("leader"), static_cast<std::uint64_t>(leader_.load()));
   *txn.add_failure()->mutable_request_range() = one_key(key("leader"));
   return txn;
 }

@@ -144,7 +144,8 @@ class EtcdJournal final : public port::Journal {
   std::string term_;
   port::JournalAtOpen opening_;
   port::SnapshotHead head_;
-  std::int64_t leader_ = 0;    // The leader key's create_revision; zero: not the leader.
+  // The leader key's create_revision; zero: not the leader. The loop reads it, too.
+  std::atomic<std::int64_t> leader_{0};
   std::int64_t revision_ = 0;  // Reads are at least this new.
   std::int64_t compacted_ = 0;
   std::int64_t head_revision_ = 0;

@@ -143,9 +143,9 @@ TEST_F(EtcdJournalTest, ALeaderThatIsNotKeptAliveLosesTheLead) {
 }
 
 TEST_F(EtcdJournalTest, ALeaderThatIsKeptAliveStays) {
-  const JournalPtr one = leader();
+  const JournalPtr one = lead(make(url("?leadership=4s")), "one:1");
   const JournalPtr two = make(url());
-  const auto until = BootClock::now() + 5s;
+  const auto until = BootClock::now() + 7s;
   while (BootClock::now() < until) {
     one->keep_leading();
     ASSERT_EQ(one->look(), Commit::kCommitted) << one->reason();
@@ -156,10 +156,10 @@ TEST_F(EtcdJournalTest, ALeaderThatIsKeptAliveStays) {
 
 TEST_F(EtcdJournalTest, ALeaderThatReadsForLongStays) {
   { ASSERT_EQ(leader()->commit(1, "HFJ 1"), Commit::kCommitted); }
-  const JournalPtr one = leader();
+  const JournalPtr one = lead(make(url("?leadership=4s")), "one:1");
   ASSERT_EQ(one->last().value(), 1U);
   // As long as a recovery of millions of locks takes.
-  const auto until = BootClock::now() + 5s;
+  const auto until = BootClock::now() + 7s;
   while (BootClock::now() < until) ASSERT_EQ(one->batch(1).value(), "HFJ 1");
   EXPECT_EQ(one->commit(2, "HFJ 2"), Commit::kCommitted) << one->reason();
 }
@@ -306,7 +306,7 @@ TEST_F(EtcdJournalTest, AnotherClustersJournalIsARestoredOne) {
 
 TEST_F(EtcdJournalTest, WhereEtcdHasNoRoomTheLeadIsKept) {
   EtcdCluster small({.arguments = {"--quota-backend-bytes=3000000"}});
-  const JournalPtr one = lead(make(small.url() + "/j?leadership=2s"), "one:1");
+  const JournalPtr one = lead(make(small.url() + "/j?leadership=4s"), "one:1");
   Commit last = Commit::kCommitted;
   std::uint64_t number = 1;
   for (; number < 60 && last == Commit::kCommitted; ++number) {
@@ -314,8 +314,8 @@ TEST_F(EtcdJournalTest, WhereEtcdHasNoRoomTheLeadIsKept) {
   }
   ASSERT_EQ(last, Commit::kLater) << one->reason();
   EXPECT_EQ(one->confirm(), Commit::kCommitted) << one->reason();
-  const JournalPtr two = make(small.url() + "/j?leadership=2s");
-  const auto until = BootClock::now() + 4s;
+  const JournalPtr two = make(small.url() + "/j?leadership=4s");
+  const auto until = BootClock::now() + 6s;
   while (BootClock::now() < until) {
     one->keep_leading();
     EXPECT_EQ(one->commit(number - 1, "HFJ"), Commit::kLater);
