@@ -225,7 +225,7 @@ class ProgramTest(unittest.TestCase):
                 (["run", stranger],
                  "there are: holdfast"),
                 (["matrix"],
-                 "--store consul, etcd, failover-chain, holdfast, hybrid-filter, hybrid, memcached, memory, "
+                 "--store consul, etcd, failover-chain, holdfast-etcd, holdfast, hybrid-filter, hybrid, memcached, memory, "
                  "mysql, postgres, redis-cluster, redis-sentinel, redis, redlock, sqlite, zookeeper, "
                  "or a URL"),
                 (["matrix", "--store", "oracle"], "there is no store 'oracle'"),

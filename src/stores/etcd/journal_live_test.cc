@@ -218,8 +218,9 @@ TEST_F(EtcdJournalTest, ABatchOfALeaderThatWasReplacedMeanwhileWasNeverApplied) 
 }
 
 TEST_F(EtcdJournalTest, ASnapshotReplacesItsBatches) {
-  const JournalPtr one = leader();
+  const JournalPtr one = lead(make(url("?leadership=10s")), "one:1");
   for (std::uint64_t number = 1; number <= 1'200; ++number) {
+    one->keep_leading();
     ASSERT_EQ(one->commit(number, "HFJ " + std::to_string(number)), Commit::kCommitted);
   }
   ASSERT_EQ(one->put_chunk(900, 0, "chunk a"), Commit::kCommitted);
