@@ -49,6 +49,8 @@ constexpr int kVictimShare = kShare / 2;
 constexpr milliseconds kLease{2000};
 // How late a wake-up after the end of a lease may be on a busy machine.
 constexpr milliseconds kPatience{3000};
+// A store of several servers is not away for longer than this.
+constexpr milliseconds kLongestOutage{120'000};
 
 // kStubborn: the store may be away for a while.
 enum class Way { kNoLock, kLocked, kDoomed, kStubborn };
@@ -138,22 +140,24 @@ void work_locked(const fs::path& folder, const std::string& url, int index, Way 
   }
 }
 
-// Asks until the store is back. A lease that ended meanwhile is lost without harm: the stock
-// refuses its token once a later one has been seen.
+// Asks again while the store is away. The stock refuses the token of a lease that ended meanwhile,
+// once it has seen a later one.
 void work_stubbornly(const fs::path& folder, const std::string& url, int index) {
   const Stock stock(folder / "stock");
   const Ledger ledger(folder / "ledger");
   auto client = holdfast::Client::connect(url);
   if (!client) give_up("connect: " + client.error().message());
   auto mutex = client->mutex("stock");
+  nanoseconds give_up_at = boottime() + kLongestOutage;
   for (int taken = 0; taken < kShare;) {
     auto lease = mutex.acquire({.wait = std::chrono::seconds(60), .ttl = kLease});
     if (!lease) {
+      if (boottime() > give_up_at) give_up("acquire: " + lease.error().message());
       std::this_thread::sleep_for(milliseconds(50));
       continue;
     }
     const nanoseconds granted_at = boottime();
-    // Whoever is not sure to hold for as long as a deduction takes leaves it.
+    give_up_at = granted_at + kLongestOutage;
     if (lease->held() && stock.take_one(lease->token())) {
       ledger.add({index, lease->token(), granted_at});
       ++taken;
@@ -245,7 +249,11 @@ nanoseconds kill_victim(const Pipe& report, pid_t victim) {
 // Waits for the middle of the sale, and kills the server that leads.
 void kill_server(const fs::path& ledger, pid_t server) {
   constexpr std::size_t kHalf = kItems / 2;
-  while (Ledger(ledger).entries().size() < kHalf) std::this_thread::sleep_for(milliseconds(5));
+  const nanoseconds give_up_at = boottime() + kLongestOutage;
+  while (Ledger(ledger).entries().size() < kHalf) {
+    if (boottime() > give_up_at) give_up("half of the sale takes too long");
+    std::this_thread::sleep_for(milliseconds(5));
+  }
   if (::kill(server, SIGKILL) != 0) give_up("cannot kill the process that was named");
 }
 
@@ -401,9 +409,8 @@ int run_server_demo(const Setting& setting, pid_t server) {
     gap = std::max(gap, round.entries[i].granted_at - round.entries[i - 1].granted_at);
   }
   std::printf(
-      "\nThe leading server (pid %d) was killed with SIGKILL in the middle of the sale. Another "
-      "one\n"
-      "took over. Nobody got the lock for %.2f s.\n",
+      "\nThe leading server (pid %d) was killed with SIGKILL in the middle of the sale. Another\n"
+      "one took over. Nobody got the lock for %.2f s.\n",
       server, std::chrono::duration<double>(gap).count());
   verdict.expect(!round.entries.empty() && round.entries.back().granted_at > round.killed_at,
                  "the sale goes on after the kill");

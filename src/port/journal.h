@@ -11,12 +11,13 @@
 // Not guaranteed: anything about a batch after kUnknown, but that it is read back whole or not at
 // all.
 //
-// A journal that several servers share has one leader at a time. Each leader has an object of its
-// own, which is of no more use once it has lost the lead.
+// A journal that several servers share has one leader at a time, which alone can write. Each leader
+// has an object of its own, which is of no more use once it has lost the lead.
+// Not guaranteed: that a leader learns of its end before leads_until().
 //
-// Thread-safety: one thread at a time, but for leader(), leads_until(), keep_leading() and
-// interrupt(), which any thread may call. Blocking: every other call but the constructor waits for
-// the disk or the network.
+// Thread-safety: one thread at a time. Besides, any thread may call leader(), leads_until() and
+// interrupt(), and one other thread keep_leading(). Blocking: every other call but the constructor
+// waits for the disk or the network.
 // Errors: kCorruptState, kVersionMismatch, kStoreInUse, kPermissionDenied,
 // kUnsupported, kUnavailable.
 #pragma once

@@ -85,8 +85,7 @@ struct Server::Impl {
       stand_by(journal->leader());
       return {};
     }
-    Result<void> began;
-    on_loop([&] { began = begin_term(); });
+    const auto began = begin_term_on_loop();
     if (began || began.error().code() != Errc::kUnavailable) return began;
     warn("cannot lead: " + began.error().message());
     stand_by({});
@@ -112,6 +111,12 @@ struct Server::Impl {
     journal_id = service->journal_id();
     lead = std::move(now);
     return {};
+  }
+
+  Result<void> begin_term_on_loop() {
+    Result<void> began;
+    on_loop([&] { began = begin_term(); });
+    return began;
   }
 
   void stand_by(const std::string& leader) {
@@ -172,9 +177,7 @@ struct Server::Impl {
       tell_lead();
       return false;
     }
-    Result<void> began;
-    on_loop([&] { began = begin_term(); });
-    if (!began) return began.error();
+    if (const auto began = begin_term_on_loop(); !began) return began.error();
     return true;
   }
 

@@ -98,7 +98,7 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   std::optional<Shard> shard;
   std::optional<port::BootTimer> timer;
   std::optional<port::BootTimer> lead_timer;  // A shared journal's.
-  std::optional<base::BootInstant> handed_over;  // The batch under way.
+  std::optional<base::BootInstant> handed_over;  // To the journal's thread: the batch under way.
   base::BootInstant next_confirm{};
   std::string journal_id;
   std::string term;
@@ -195,14 +195,14 @@ void Service::Impl::flush_soon() {
 
 void Service::Impl::flush() {
   const base::BootInstant now = base::BootClock::now();
-  if (handed_over || shard->has_bytes() || !lead_timer || now >= next_confirm) {
-    if (auto batch = shard->take_batch()) {
-      handed_over = now;
-      next_confirm = now + kBetweenConfirms;
-      const base::LocalLock lock(mutex);
-      outbound = std::move(batch);
-      changed.notify_one();
-    }
+  const bool only_confirms = lead_timer && !shard->has_bytes();
+  if (only_confirms && now < next_confirm) return arm();
+  if (auto batch = shard->take_batch()) {
+    handed_over = now;
+    next_confirm = now + kBetweenConfirms;
+    const base::LocalLock lock(mutex);
+    outbound = std::move(batch);
+    changed.notify_one();
   }
   arm();
 }
@@ -396,9 +396,9 @@ bool Service::Impl::settle() {
 
 // Full is no failure (rule 54): the same batch is committed once there is room.
 Commit Service::Impl::commit(const Shard::Outbound& batch, bool may_wait) {
+  if (batch.bytes.empty()) return journal->confirm();
   for (bool told = false;;) {
     Commit done = Commit::kCommitted;
-    if (batch.bytes.empty()) return journal->confirm();
     while (done == Commit::kCommitted && compactor->must_finish()) done = compactor->step();
     if (done == Commit::kCommitted) done = journal->commit(batch.number, batch.bytes);
     if (done == Commit::kCommitted) compactor->note_commit(batch.number, batch.bytes.size());

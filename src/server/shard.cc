@@ -121,16 +121,8 @@ void Shard::submit(Instant boot, const Request& request, Done<Answer> done) {
 void Shard::trust_deadline(Instant boot) {
   if (failed_ || committed_ < sure_after_ || boot >= leads_until_) return;
   trusts_deadline_ = true;
-  std::vector<Waiting> renewals;
-  for (Batch* batch : {under_way_ ? &*under_way_ : nullptr, &filling_}) {
-    if (batch == nullptr) continue;
-    for (Later& each : batch->waiting) {
-      if (each.renewal) renewals.push_back(std::move(each.answer));
-    }
-    std::erase_if(batch->waiting, [](const Later& each) { return each.renewal; });
-  }
   filling_.confirms = false;
-  for (const Waiting& each : renewals) each(nullptr);
+  for (const Waiting& each : take_waiting(&Later::renewal)) each(nullptr);
 }
 
 std::optional<Error> Shard::refuse(Instant boot, const Request& request) {
@@ -465,19 +457,23 @@ void Shard::answer_when_committed(Done<T> done, T answer, bool reads_only) {
   wait_for_commit(waiting_for(std::move(done), std::move(answer)), reads_only);
 }
 
-void Shard::set_full(bool full) {
-  full_ = full;
-  if (!full) return;
-  std::vector<Waiting> reads;
+std::vector<Shard::Waiting> Shard::take_waiting(bool Later::*which) {
+  std::vector<Waiting> taken;
   for (Batch* batch : {under_way_ ? &*under_way_ : nullptr, &filling_}) {
     if (batch == nullptr) continue;
     for (Later& each : batch->waiting) {
-      if (each.reads_only) reads.push_back(std::move(each.answer));
+      if (each.*which) taken.push_back(std::move(each.answer));
     }
-    std::erase_if(batch->waiting, [](const Later& each) { return each.reads_only; });
+    std::erase_if(batch->waiting, [&](const Later& each) { return each.*which; });
   }
+  return taken;
+}
+
+void Shard::set_full(bool full) {
+  full_ = full;
+  if (!full) return;
   const Error why(Errc::kUnavailable, kUncommitted);
-  for (const Waiting& each : reads) each(&why);
+  for (const Waiting& each : take_waiting(&Later::reads_only)) each(&why);
 }
 
 void Shard::wait_for_commit(Waiting waiting, bool reads_only) {

@@ -168,6 +168,8 @@ class Shard {
   template <typename T>
   static Waiting waiting_for(Done<T> done, T answer);
   void wait_for_commit(Waiting waiting, bool reads_only);
+  // Those of one kind, of all batches. They are called afterwards, because a callback may ask anew.
+  std::vector<Waiting> take_waiting(bool Later::*which);
   bool wants_commit() const;
   void deliver(Batch batch);
 

@@ -39,19 +39,19 @@ bool HoldfastServer::leads() const {
 }
 
 void HoldfastServer::start() {
+  const std::string own = options_.in_memory ? "memory:" : "sqlite:" + data();
+  std::vector<std::string> arguments = {
+      holdfast_program(), "serve", "--listen", "127.0.0.1:" + std::to_string(port_.number()),
+      "--journal", options_.journal.empty() ? own : options_.journal};
+  arguments.insert(arguments.end(), options_.arguments.begin(), options_.arguments.end());
   process_ = std::make_unique<ChildProcess>(
-      Command{.arguments = {holdfast_program(), "serve", "--listen",
-                            "127.0.0.1:" + std::to_string(port_.number()), "--journal",
-                            !options_.journal.empty() ? options_.journal
-                            : options_.in_memory      ? "memory:"
-                                                      : "sqlite:" + data()},
+      Command{.arguments = std::move(arguments),
               .environment = options_.environment,
               .output = folder_.file("log")});
   const auto until = std::chrono::steady_clock::now() + kPatience;
   const std::string mine = "process_id:" + std::to_string(process_->pid()) + "\r";
   // Its own pid: another's answer is none.
-  while (exchange_on_loopback(port_.number(), kInfo, 1s)
-             .find(mine) == std::string::npos) {
+  while (exchange_on_loopback(port_.number(), kInfo, 1s).find(mine) == std::string::npos) {
     if (!process_->running() || std::chrono::steady_clock::now() > until) {
       throw std::runtime_error("holdfast serve does not start: " + log());
     }

@@ -26,6 +26,7 @@ namespace holdfast::support {
 struct HoldfastOptions {
   bool in_memory = false;
   std::string journal{};  // Empty: SQLite in data(), or in memory.
+  std::vector<std::string> arguments{};  // More of the command line.
   std::vector<std::string> environment{};
 };
 

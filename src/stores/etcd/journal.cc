@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <future>
-#include <limits>
 #include <sstream>
 #include <utility>
 
@@ -31,7 +30,7 @@ constexpr std::chrono::milliseconds kGoodbye = 1s;
 // etcd takes 1.5 MiB for one request.
 constexpr std::size_t kLargestPart = std::size_t{1} << 20U;
 constexpr std::string_view kParts = "PARTS ";
-constexpr std::uint64_t kBatchesAtOnce = 500;  // To be dropped.
+constexpr std::uint64_t kDroppedAtOnce = 500;  // Keys.
 constexpr int kFormat = 1;
 
 std::string digits(std::uint64_t number) { return lease_text(static_cast<std::int64_t>(number)); }
@@ -40,9 +39,10 @@ Commit failed_write(bool may_be_applied) {
   return may_be_applied ? Commit::kUnknown : Commit::kRefused;
 }
 
-// An attempt to lead is refused for good, or worth another try.
-Errc refused_for_good(const Error& error) {
-  return error.code() == Errc::kPermissionDenied ? Errc::kPermissionDenied : Errc::kUnavailable;
+// An attempt to lead that failed is worth another one, unless a permission is missing.
+Error failed_attempt(const Error& error) {
+  const bool denied = error.code() == Errc::kPermissionDenied;
+  return {denied ? Errc::kPermissionDenied : Errc::kUnavailable, error.message()};
 }
 
 const wire::RangeResponse* answer_at(const wire::TxnResponse& answer, int index) {
@@ -240,7 +240,7 @@ Result<bool> EtcdJournal::take_lead(About next) {
     grant.set_id(fresh_lease());
     grant.set_ttl(length_.count());
     const auto granted = ask(std::move(grant), kReading);
-    if (!granted) return Error(refused_for_good(granted.error()), granted.error().message());
+    if (!granted) return failed_attempt(granted.error());
     lease_ = granted->id();
     length_ = std::chrono::seconds(granted->ttl());
   }
@@ -254,7 +254,7 @@ Result<bool> EtcdJournal::take_lead(About next) {
   const auto answer = ask(std::move(txn), kReading);
   if (!answer) {
     if (answer.error().code() == Errc::kLost) lease_ = 0;  // It ended meanwhile.
-    return Error(refused_for_good(answer.error()), answer.error().message());
+    return failed_attempt(answer.error());
   }
   if (!answer->succeeded()) {
     wire::LeaseRevokeRequest revoke;
@@ -513,13 +513,11 @@ Commit EtcdJournal::judge_refusal(const wire::TxnResponse& answer, const Own* ow
       return Commit::kUnknown;
     }
   }
-  {
-    const base::LocalLock lock(mutex_);
-    leader_text_ = leader != nullptr && leader->kvs_size() > 0 ? leader->kvs(0).value() : "";
-    reason_ = "journal " + place() + ": " +
-              (leader_text_.empty() ? "the lease of leadership has ended"
-                                    : "another server leads: " + leader_text_);
-  }
+  const std::string other =
+      leader != nullptr && leader->kvs_size() > 0 ? leader->kvs(0).value() : std::string();
+  reason_ =
+      "journal " + place() + ": " +
+      (other.empty() ? "the lease of leadership has ended" : "another server leads: " + other);
   leader_ = 0;
   last_write_ = 0;
   return Commit::kRefused;
@@ -564,7 +562,7 @@ Commit EtcdJournal::commit(std::uint64_t number, std::string_view bytes) {
   put(txn, place, last, 0);
   *txn.add_failure()->mutable_request_range() = one_key(place);
   *txn.add_failure()->mutable_request_range() = one_key(key("head"));
-  const Own own{place, last, number};
+  const Own own{last, number};
   const Commit done = write(txn, &own);
   recovered_ = true;
   // A full etcd still takes this, so the lead can be kept until there is room.
@@ -587,25 +585,25 @@ Commit EtcdJournal::put_head(const SnapshotHead& head) {
   const Commit done = write(txn);
   if (done != Commit::kCommitted) return done;
   head_ = head;
-  head_revision_ = revision_;
+  superfluous_ = revision_;
   page_.clear();
   return done;
 }
 
 // Small ranges: a large deletion would hold up everybody's commits.
-Result<bool> EtcdJournal::drop_first(const std::string& from, const std::string& end,
-                                     std::size_t prefix) {
+Result<bool> EtcdJournal::drop_first(const std::string& from, const std::string& end) {
   const auto first = read_first(from, end);
   if (!first) return first.error();
   if (first->kvs_size() == 0) return false;
   const std::string& found = first->kvs(0).key();
-  const auto number = parse_lease(std::string_view(found).substr(prefix, 16));
+  const std::size_t prefix = found.rfind('/') + 1;
+  const auto number = parse_lease(std::string_view(found).substr(prefix));
   if (!number) return Error(Errc::kCorruptState, place() + ": no such key: " + found);
   wire::TxnRequest txn = guarded();
   wire::DeleteRangeRequest& drop = *txn.add_success()->mutable_request_delete_range();
   drop.set_key(found);
   drop.set_range_end(std::min(
-      end, found.substr(0, prefix) + digits(static_cast<std::uint64_t>(*number) + kBatchesAtOnce)));
+      end, found.substr(0, prefix) + digits(static_cast<std::uint64_t>(*number) + kDroppedAtOnce)));
   if (write(txn) != Commit::kCommitted) return Error(Errc::kUnavailable, reason_);
   return true;
 }
@@ -617,7 +615,7 @@ Result<bool> EtcdJournal::trim() {
   } dropped[] = {
       {key("b/"), head_.batch + 1}, {key("p/"), head_.batch + 1}, {key("c/"), head_.batch}};
   for (const auto& each : dropped) {
-    auto more = drop_first(each.folder, each.folder + digits(each.behind), each.folder.size());
+    auto more = drop_first(each.folder, each.folder + digits(each.behind));
     if (!more || *more) return more;
   }
   compact();
@@ -626,10 +624,10 @@ Result<bool> EtcdJournal::trim() {
 
 // Only up to the last head: a server that takes over meanwhile reads above it.
 void EtcdJournal::compact() {
-  if (!settings_.compacts || head_revision_ <= compacted_) return;
+  if (!settings_.compacts || superfluous_ == 0) return;
   wire::CompactionRequest request;
-  request.set_revision(head_revision_);
-  if (ask(std::move(request), kReading)) compacted_ = head_revision_;
+  request.set_revision(superfluous_);
+  if (ask(std::move(request), kReading)) superfluous_ = 0;
 }
 
 }  // namespace holdfast::stores::etcd

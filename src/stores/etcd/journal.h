@@ -7,10 +7,13 @@
 //   <prefix>hf1/j/b/<number>      a batch; a large one has its first parts under p/<number>/
 //   <prefix>hf1/j/c/<batch>/<i>   a chunk of a snapshot
 //
-// Guarantee: as port::Journal. Every write is one transaction that compares the leader key's
+// Guarantee: as port::Journal. Each write is one transaction that compares the leader key's
 // create_revision; a batch also compares that its number is not taken.
 // leads_until() counts from the send of the last such write that succeeded, not from a keepalive,
 // because etcd may confirm a keepalive of a lease that has ended (etcd #20590).
+//
+// Not guaranteed: that a snapshot of etcd that was put back is noticed. Only another cluster's id
+// shows it.
 //
 // Thread-safety and blocking: as port::Journal. Ownership: a gRPC client of its own.
 // Time: boot time. Errors: as port::Journal; kUnavailable while no majority answers.
@@ -96,9 +99,8 @@ class EtcdJournal final : public port::Journal {
     std::chrono::milliseconds longest{};  // The lease of leadership of any term so far.
     std::int64_t modified = 0;            // Zero: there is none yet.
   };
-  // A batch's own key, which tells whether it was committed after all.
+  // A batch that is being committed: what lies at its key tells whether it was.
   struct Own {
-    std::string key;
     std::string_view bytes;
     std::uint64_t number = 0;
   };
@@ -125,7 +127,7 @@ class EtcdJournal final : public port::Journal {
   port::Commit judge_refusal(const wire::TxnResponse& answer, const Own* own,
                              base::BootInstant sent);
   void wrote(base::BootInstant sent);
-  Result<bool> drop_first(const std::string& from, const std::string& end, std::size_t prefix);
+  Result<bool> drop_first(const std::string& from, const std::string& end);
   void compact();
 
   std::string key(std::string_view rest) const { return root_ + std::string(rest); }
@@ -146,9 +148,8 @@ class EtcdJournal final : public port::Journal {
   port::SnapshotHead head_;
   // The leader key's create_revision; zero: not the leader. The loop reads it, too.
   std::atomic<std::int64_t> leader_{0};
-  std::int64_t revision_ = 0;  // Reads are at least this new.
-  std::int64_t compacted_ = 0;
-  std::int64_t head_revision_ = 0;
+  std::int64_t revision_ = 0;     // Reads are at least this new.
+  std::int64_t superfluous_ = 0;  // History up to this revision; zero: none.
   std::map<std::string, std::string> page_;
   std::int64_t page_size_ = 64;
   bool recovered_ = false;

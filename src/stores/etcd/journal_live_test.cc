@@ -38,6 +38,9 @@ class EtcdJournalTest : public ::testing::Test {
   std::string url(const std::string& query = "?leadership=2s") const {
     return etcd_.url_of({0}) + "/team" + query;
   }
+  static std::string through(const FaultProxy& proxy) {
+    return "etcd://127.0.0.1:" + std::to_string(proxy.port()) + "/team";
+  }
   // Leads, and has opened the journal.
   JournalPtr leader(const std::string& told = "one:1") const { return lead(make(url()), told); }
   static JournalPtr lead(JournalPtr journal, const std::string& told) {
@@ -98,6 +101,7 @@ TEST_F(EtcdJournalTest, AnInterruptEndsTheWait) {
   const JournalPtr one = leader();
   const JournalPtr two = make(url());
   std::thread waiting([&] { EXPECT_FALSE(two->lead("two:1", base::BootInstant::max()).value()); });
+  EXPECT_TRUE(eventually([&] { return two->leader() == "one:1"; })) << "it has looked, and waits";
   two->interrupt();
   waiting.join();
 }
@@ -176,10 +180,20 @@ TEST_F(EtcdJournalTest, WithoutAWriteTheLeaseIsNotKeptAlive) {
   EXPECT_TRUE(leads);
 }
 
+TEST_F(EtcdJournalTest, ALeadWhoseAnswerWasLostIsFound) {
+  FaultProxy proxy({.server_port = etcd_.port()});
+  // The request that makes the leader key is the only one with this address.
+  const int lost =
+      proxy.add({.kind = Fault::Kind::kDropReplies, .containing = "one:1", .times = 1});
+  const JournalPtr one = lead(make(through(proxy)), "one:1");
+  EXPECT_TRUE(proxy.wait_for_hits(lost));
+  EXPECT_EQ(one->commit(1, "HFJ 1"), Commit::kCommitted) << one->reason();
+  EXPECT_GT(one->leads_until(), BootClock::now());
+}
+
 TEST_F(EtcdJournalTest, ABatchWhoseAnswerWasLostIsFoundOrSentAgain) {
   FaultProxy proxy({.server_port = etcd_.port()});
-  const JournalPtr one =
-      lead(make("etcd://127.0.0.1:" + std::to_string(proxy.port()) + "/team"), "one:1");
+  const JournalPtr one = lead(make(through(proxy)), "one:1");
   const int silence =
       proxy.add({.kind = Fault::Kind::kBlackhole, .direction = support::Direction::kToClient});
   std::thread later([&] {
@@ -200,8 +214,7 @@ TEST_F(EtcdJournalTest, ABatchWhoseAnswerWasLostIsFoundOrSentAgain) {
 
 TEST_F(EtcdJournalTest, ABatchOfALeaderThatWasReplacedMeanwhileWasNeverApplied) {
   FaultProxy proxy({.server_port = etcd_.port()});
-  const JournalPtr one =
-      lead(make("etcd://127.0.0.1:" + std::to_string(proxy.port()) + "/team"), "one:1");
+  const JournalPtr one = lead(make(through(proxy)), "one:1");
   const int silence =
       proxy.add({.kind = Fault::Kind::kBlackhole, .direction = support::Direction::kToServer});
   JournalPtr two;
@@ -303,6 +316,27 @@ TEST_F(EtcdJournalTest, AnotherClustersJournalIsARestoredOne) {
     EXPECT_TRUE(three->settle());
   }
   EXPECT_EQ(leader()->opening().restored, "");
+}
+
+// As the page says.
+TEST_F(EtcdJournalTest, AUserWithRightsToItsKeysSuffices) {
+  EtcdCluster guarded({.auth = true});
+  guarded.etcdctl({"role", "add", "locks"});
+  guarded.etcdctl(
+      {"role", "grant-permission", "locks", "readwrite", "team/hf1/j/", "--prefix=true"});
+  guarded.etcdctl({"user", "add", "alice:the-secret"});
+  guarded.etcdctl({"user", "grant-role", "alice", "locks"});
+  const std::string url = guarded.url("/team?leadership=4s", "alice:the-secret@");
+  {
+    const JournalPtr one = lead(make(url), "one:1");
+    ASSERT_EQ(one->commit(1, std::string(3'000'000, 'x')), Commit::kCommitted) << one->reason();
+    ASSERT_EQ(one->put_chunk(1, 0, "chunk"), Commit::kCommitted);
+    ASSERT_EQ(one->put_head({1, 1, 0}), Commit::kCommitted);
+    while (one->trim().value()) {
+    }
+  }
+  const JournalPtr two = lead(make(url), "two:1");
+  EXPECT_EQ(two->chunk(two->head().value(), 0).value(), "chunk");
 }
 
 TEST_F(EtcdJournalTest, WhereEtcdHasNoRoomTheLeadIsKept) {

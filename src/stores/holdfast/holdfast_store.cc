@@ -72,14 +72,16 @@ class HoldfastStore final : public port::Store {
         remote_(std::move(remote)) {}
 
   // Errors: kUnavailable, kUnsupported, kVersionMismatch.
-  // Of several servers one leads; while another one takes over, none does.
+  // While a server takes over from another one, none leads. So several servers are asked again.
   Result<void> connect(base::BootInstant open_by) {
-    const base::BootInstant soon = base::BootClock::now() + 2 * remote_->address.connect_timeout;
+    const auto patience = 2 * remote_->address.connect_timeout;  // For one round.
     const bool several = remote_->address.nodes.size() > 1;
-    const bool has_limit = open_by != base::BootInstant::max();
-    const base::BootInstant until = several && has_limit ? open_by : std::min(open_by, soon);
+    const base::BootInstant soon = base::BootClock::now() + patience;
+    const base::BootInstant until =
+        several && open_by != base::BootInstant::max() ? open_by : std::min(open_by, soon);
     for (;;) {
-      auto connected = try_to_connect(std::min(until, soon));
+      const base::BootInstant now = base::BootClock::now();
+      auto connected = try_to_connect(std::min(until, now + patience));
       if (connected || !several || connected.error().code() != Errc::kUnavailable ||
           base::BootClock::now() + kBetweenTries >= until) {
         return connected;

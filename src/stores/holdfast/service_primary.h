@@ -1,7 +1,7 @@
 // Where the lock service is, and which term of it the client has seen last (safety rule 44).
 //
-// Of several servers the one that answered last is tried first. One that stands by refuses to be
-// attached to, so the next one is tried.
+// The server that answered last is tried first. A server that stands by refuses the client, which
+// then tries the next one.
 //
 // Every connection says at its start which journal and term it serves, and serves no other until it
 // ends. The generation of a connection is that term, so all connections of an earlier term close

@@ -23,6 +23,12 @@ TEST(EtcdErrorsTest, OnlyWhatWasSurelyNotAppliedIsUnavailable) {
   EXPECT_EQ(code_of(2, "a word of a later version"), Errc::kOutcomeUnknown);
 }
 
+TEST(EtcdErrorsTest, AQuotaThatIsUsedUpIsToldApart) {
+  EXPECT_TRUE(is_out_of_space(to_error({8, "etcdserver: mvcc: database space exceeded"},
+                                       /*reads_only=*/false, "one")));
+  EXPECT_FALSE(is_out_of_space(to_error({14, "etcdserver: no leader"}, false, "one")));
+}
+
 TEST(EtcdErrorsTest, AReadIsNeverOfUnknownOutcome) {
   EXPECT_EQ(code_of(kUnavailable, "Socket closed", /*reads_only=*/true), Errc::kUnavailable);
   EXPECT_EQ(code_of(4, "Deadline Exceeded", /*reads_only=*/true), Errc::kUnavailable);

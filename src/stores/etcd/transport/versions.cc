@@ -33,11 +33,17 @@ struct Bug {
   const char* what;
 };
 
+const Bug& leases_that_end_early() {
+  static const Bug bug = {
+      {{3, 4, 31}, {3, 5, 13}},
+      Severity::kWarning,
+      "a leader that stood still may end sessions that were renewed meanwhile (etcd #15247)"};
+  return bug;
+}
+
 const std::vector<Bug>& known_bugs() {
   static const std::vector<Bug> bugs = {
-      {{{3, 4, 31}, {3, 5, 13}},
-       Severity::kWarning,
-       "a leader that stood still may end sessions that were renewed meanwhile (etcd #15247)"},
+      leases_that_end_early(),
       {{{3, 4, 38}, {3, 5, 23}, {3, 6, 5}},
        Severity::kWarning,
        "a renewal may be confirmed although the lease has ended (etcd #20590); Holdfast reads its "
@@ -73,7 +79,7 @@ std::string mended_in(const Bug& bug, const Version& version) {
 
 bool may_end_leases_early(std::string_view version) {
   const auto parsed = parse_version(version);
-  return !parsed || has(known_bugs().front(), *parsed);
+  return !parsed || has(leases_that_end_early(), *parsed);
 }
 
 std::vector<Finding> judge_version(std::string_view version) {

@@ -27,6 +27,15 @@ TEST(EtcdVersionsTest, VersionsWithKnownLeaseBugsAreNamed) {
   EXPECT_TRUE(judge_version("3.6.5").empty());
 }
 
+TEST(EtcdVersionsTest, LeasesMayEndEarlyUpToTwoPatches) {
+  EXPECT_TRUE(may_end_leases_early("3.4.23"));
+  EXPECT_FALSE(may_end_leases_early("3.4.31"));
+  EXPECT_TRUE(may_end_leases_early("3.5.12"));
+  EXPECT_FALSE(may_end_leases_early("3.5.13"));
+  EXPECT_FALSE(may_end_leases_early("3.6.0"));
+  EXPECT_TRUE(may_end_leases_early("not understood"));
+}
+
 TEST(EtcdVersionsTest, DataThatMayDifferIsAProblem) {
   const auto findings = judge_version("3.5.1");
   EXPECT_TRUE(std::any_of(findings.begin(), findings.end(), [](const Finding& each) {

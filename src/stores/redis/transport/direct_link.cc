@@ -50,7 +50,7 @@ struct DirectLink::Impl {
                                   BootInstant deadline, bool reads_only);
   Result<void> connect(BootInstant deadline);
   Result<void> pause(BootInstant deadline);
-  Result<void> dial(const Endpoint& endpoint, BootInstant until, BootInstant deadline);
+  Result<void> dial(const Endpoint& endpoint, BootInstant until, BootInstant greeted_by);
   Result<void> greet(BootInstant deadline);
   Result<void> enter(const std::string& attached) {
     if (attached.empty()) return {};
@@ -226,7 +226,7 @@ Result<void> DirectLink::Impl::greet(BootInstant deadline) {
 }
 
 Result<void> DirectLink::Impl::dial(const Endpoint& endpoint, BootInstant until,
-                                    BootInstant deadline) {
+                                    BootInstant greeted_by) {
   bool opened = false;
   open_wire(endpoint, opened);
   if (!opened) return outdated() ? moved_error() : wire.why();
@@ -238,8 +238,7 @@ Result<void> DirectLink::Impl::dial(const Endpoint& endpoint, BootInstant until,
     if (outcome.io == Wire::Io::kFailed) return wire.why();
     if (auto waited = wait(outcome.io, until); !waited) return waited.error();
   }
-  // One of the lock service's servers may stand still, and others wait to be asked.
-  return greet(remote->primary->asks_term() ? until : deadline);
+  return greet(greeted_by);
 }
 
 Result<void> DirectLink::Impl::pause(BootInstant deadline) {
@@ -273,7 +272,8 @@ Result<void> DirectLink::Impl::connect(BootInstant deadline) {
     const BootInstant now = BootClock::now();
     const BootClock::duration share = (deadline - now) / untried--;
     const auto most = std::min<BootClock::duration>(remote->address.connect_timeout, share);
-    auto dialled = dial(endpoint, now + most, deadline);
+    // Nobody waits behind the last one, which may have to load its data first.
+    auto dialled = dial(endpoint, now + most, untried == 0 ? deadline : now + most);
     if (dialled) {
       remote->primary->prefer(endpoint);
       wire.let_reads_wait();
