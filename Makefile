@@ -34,10 +34,11 @@ test: setup-test  ## install what the tests need, build and run all (STORES="sql
 test-sanitized: setup-test  ## the same under address+undefined and thread sanitizers
 	@scripts/test sanitized
 
-check-sources: setup-test  ## compile each source and header by itself, as a build without unity does
+COMMITS ?= 0
+check-sources: setup-test  ## compile each source by itself, without unity (COMMITS=40: those that changed)
 	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev -j $(JOBS) --target all tests_all
-	@scripts/check-sources build/dev
+	@scripts/check-sources --commits $(COMMITS) build/dev
 
 check-all:  ## the rest of the matrix: clang, clang-tidy, release tests, long simulations
 	@scripts/setup build test bench check
