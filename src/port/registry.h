@@ -12,6 +12,7 @@
 #include "holdfast/stores.h"
 #include "src/base/clock.h"
 #include "src/port/journal.h"
+#include "src/port/server_tls.h"
 #include "src/port/store.h"
 #include "src/port/store_url.h"
 
@@ -42,6 +43,15 @@ struct JournalJob {
   std::unique_ptr<Journal> made{};
 };
 
+// A question to the factory of the lock service's store: TLS for the service itself. The factory
+// fills in the answer and returns no store. Errors: kInvalidArgument, kPermissionDenied, naming the
+// file.
+struct ServerTlsJob {
+  std::string certificate{};  // The path of a chain in PEM; it may hold the key, too.
+  std::string key{};
+  ServerTlsPtr made{};
+};
+
 struct StoreContext;
 
 // Never a null pointer, unless one of the context's jobs is set.
@@ -62,6 +72,8 @@ struct StoreContext {
   ChainJob* chain = nullptr;
   // Only set where the manifest has `has_journal`.
   JournalJob* journal = nullptr;
+  // Only set for the store of the lock service.
+  ServerTlsJob* server_tls = nullptr;
   // The other stores, by the scheme of their URL, for stores that are made of some.
   // Errors: kInvalidArgument (no such scheme), kUnsupported (left out of this build).
   Result<StoreFactory> (*find)(std::string_view scheme) = nullptr;

@@ -137,7 +137,10 @@ std::string RedisAddress::display() const {
   if (!nodes.empty()) {
     std::string hosts;
     for (const port::Endpoint& each : nodes) hosts += (hosts.empty() ? "" : ",") + each.text();
-    return (lock_service ? "holdfast://" : tls ? "rediss+cluster://" : "redis+cluster://") + hosts;
+    const char* const scheme = lock_service ? (tls ? "holdfasts://" : "holdfast://")
+                               : tls        ? "rediss+cluster://"
+                                            : "redis+cluster://";
+    return scheme + hosts;
   }
   if (!sentinels.empty()) {
     std::string hosts;

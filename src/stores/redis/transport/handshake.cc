@@ -8,7 +8,9 @@
 namespace holdfast::stores::redis {
 
 Handshake::Handshake(const RedisAddress& address, bool proves_role, bool asks_term)
-    : where_(address.display()), is_sentinel_(address.is_sentinel) {
+    : where_(address.display()),
+      is_sentinel_(address.is_sentinel),
+      is_service_(address.lock_service) {
   if (address.password || !address.user.empty()) {
     // The server may admit this user without a password.
     const std::string_view password = address.password ? *address.password : std::string_view();
@@ -46,16 +48,19 @@ Result<Handshake::Step> Handshake::on_reply(const Reply& reply) {
   const std::string_view word = reply.error_word();
   // The server says this once, whatever was asked, and closes.
   if (word == "DENIED" || reply.text.starts_with("ERR max number")) return to_error(reply, where_);
+  if (reply.text.starts_with("ERR this port speaks TLS")) {
+    return Error{Errc::kPermissionDenied,
+                 where_ + ": this port speaks TLS: begin the URL with holdfasts://"};
+  }
   switch (asked) {
     case Asked::kLogIn:
       if (!reply.is_error()) break;
       if (word == "WRONGPASS" || word == "NOPERM" || word == "ERR") {
-        return Error{
-            Errc::kPermissionDenied,
-            where_ +
-                ": cannot log in: the server does not accept the user or password, "
-                "or has none set (" +
-                std::string(word) + "): correct " + login_settings()};
+        return Error{Errc::kPermissionDenied,
+                     where_ +
+                         ": cannot log in: the server does not accept the user or password, "
+                         "or has none set (" +
+                         std::string(word) + "): correct " + login_settings()};
       }
       return to_error(reply, where_ + ": cannot log in");
     case Asked::kName: break;  // Only readers of CLIENT LIST miss the name.
@@ -64,10 +69,12 @@ Result<Handshake::Step> Handshake::on_reply(const Reply& reply) {
       break;
     case Asked::kRole: return on_role(reply);
     case Asked::kTerm:
+      if (word == "NOAUTH") return wants_login();
       if (reply.is_error() && reply.text.starts_with("ERR unknown command")) {
         return Error{Errc::kUnsupported,
-                     where_ + ": this server is not Holdfast's lock service: for a Redis server, "
-                              "begin the URL with redis://"};
+                     where_ +
+                         ": this server is not Holdfast's lock service: for a Redis server, "
+                         "begin the URL with redis://"};
       }
       if (reply.is_error()) {
         return to_error(reply, where_ + ": cannot attach to the lock service", /*reads_only=*/true);
@@ -81,17 +88,22 @@ Result<Handshake::Step> Handshake::on_reply(const Reply& reply) {
       }
       // Other refusals, such as a missing permission or a stale replica, come again with each
       // request, which reports them.
-      if (word == "NOAUTH" && is_sentinel_) {
-        return Error{Errc::kPermissionDenied,
-                     where_ + ": it wants a password: set " + login_settings()};
-      }
+      if (word == "NOAUTH" && is_sentinel_) return wants_login();
       if (word == "NOAUTH") return to_error(reply, where_);
       return Step::kReady;
   }
   return Step::kMore;
 }
 
+Error Handshake::wants_login() const {
+  return {Errc::kPermissionDenied,
+          where_ + ": it wants a user and password: set " + login_settings()};
+}
+
 const char* Handshake::login_settings() const noexcept {
+  if (is_service_) {
+    return "HOLDFAST_SERVICE_PASSWORD, or user@ and password_file= of the URL";
+  }
   return is_sentinel_ ? "HOLDFAST_REDIS_SENTINEL_PASSWORD, or sentinel_user= and "
                         "sentinel_password_file= of the URL"
                       : "HOLDFAST_REDIS_PASSWORD, or user@ and password_file= of the URL";

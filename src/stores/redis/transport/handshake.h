@@ -42,11 +42,13 @@ class Handshake {
 
   // Which settings hold the user and the password.
   const char* login_settings() const noexcept;
+  Error wants_login() const;
   Result<Step> on_role(const Reply& reply) const;
   void ask(Asked what, std::vector<std::string_view> args);
 
   std::string where_;
   bool is_sentinel_ = false;
+  bool is_service_ = false;
   std::string requests_;
   std::string attached_;
   std::vector<Asked> asked_;

@@ -1,17 +1,54 @@
 #include "src/stores/redis/transport/secure.h"
 
 #include <arpa/inet.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
 
 namespace holdfast::stores::redis {
 namespace {
+
+struct SocketBio {
+  static const TlsSocket& socket_of(BIO* bio) {
+    return *static_cast<const TlsSocket*>(BIO_get_data(bio));
+  }
+
+  static int write(BIO* bio, const char* bytes, int size) {
+    BIO_clear_retry_flags(bio);
+    const ssize_t sent = ::send(socket_of(bio).fd, bytes, static_cast<std::size_t>(size),
+                                MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && (errno == EAGAIN || errno == EINTR)) BIO_set_retry_write(bio);
+    return static_cast<int>(sent);
+  }
+
+  static int read(BIO* bio, char* into, int size) {
+    const TlsSocket& socket = socket_of(bio);
+    BIO_clear_retry_flags(bio);
+    const ssize_t got = ::recv(socket.fd, into, static_cast<std::size_t>(size), socket.recv_flags);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) BIO_set_retry_read(bio);
+    return static_cast<int>(got);
+  }
+
+  static long control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+
+  static const BIO_METHOD* method() {
+    static const BIO_METHOD* const made = [] {
+      BIO_METHOD* fresh = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "holdfast");
+      BIO_meth_set_write(fresh, write);
+      BIO_meth_set_read(fresh, read);
+      BIO_meth_set_ctrl(fresh, control);
+      return fresh;
+    }();
+    return made;
+  }
+};
 
 std::string last_reason() {
   const unsigned long code = ERR_peek_last_error();
@@ -55,23 +92,6 @@ Result<void> load_trust(SSL_CTX* context, const RedisAddress& address) {
                     "holds no certificate in PEM (" + last_reason() + ")");
 }
 
-Result<void> load_identity(SSL_CTX* context, const RedisAddress& address) {
-  if (address.tls_cert.empty()) return {};
-  if (SSL_CTX_use_certificate_chain_file(context, address.tls_cert.c_str()) != 1) {
-    return file_error("tls_cert", address.tls_cert,
-                      "holds no certificate in PEM (" + last_reason() + ")");
-  }
-  if (SSL_CTX_use_PrivateKey_file(context, address.tls_key.c_str(), SSL_FILETYPE_PEM) != 1) {
-    return file_error("tls_key", address.tls_key,
-                      "holds no key without a passphrase in PEM, or not the certificate's (" +
-                          last_reason() + ")");
-  }
-  if (SSL_CTX_check_private_key(context) != 1) {
-    return file_error("tls_key", address.tls_key, "is not the key of tls_cert");
-  }
-  return {};
-}
-
 // Alerts by which the server rejects our certificate.
 bool is_about_us(int reason) {
   switch (reason) {
@@ -93,21 +113,57 @@ bool is_about_us(int reason) {
 void SslDeleter::operator()(SSL* session) const noexcept { SSL_free(session); }
 void SslDeleter::operator()(SSL_CTX* context) const noexcept { SSL_CTX_free(context); }
 
-Result<std::shared_ptr<const TlsContext>> TlsContext::make(const RedisAddress& address) {
+void use_socket(SSL* session, TlsSocket& socket) {
+  BIO* const bio = BIO_new(SocketBio::method());
+  BIO_set_data(bio, &socket);
+  BIO_set_init(bio, 1);
+  SSL_set_bio(session, bio, bio);
+}
+
+Result<SslContext> make_context(TlsSide side) {
   ERR_clear_error();
-  SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
+  SslContext context(
+      SSL_CTX_new(side == TlsSide::kServer ? TLS_server_method() : TLS_client_method()));
   if (context == nullptr) {
     return Error{Errc::kUnavailable, "TLS: OpenSSL cannot start: " + last_reason()};
   }
-  std::shared_ptr<TlsContext> made(new TlsContext(context));
+  SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+  SSL_CTX_set_mode(context.get(),
+                   SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_default_passwd_cb(context.get(), no_passphrase);
+  return context;
+}
+
+Result<void> load_identity(SSL_CTX* context, const std::string& cert, const std::string& key,
+                           IdentityNames names) {
+  if (SSL_CTX_use_certificate_chain_file(context, cert.c_str()) != 1) {
+    return file_error(names.cert, cert, "holds no certificate in PEM (" + last_reason() + ")");
+  }
+  const std::string& key_file = key.empty() ? cert : key;
+  if (SSL_CTX_use_PrivateKey_file(context, key_file.c_str(), SSL_FILETYPE_PEM) != 1) {
+    return file_error(names.key, key_file,
+                      "holds no key without a passphrase in PEM, or not the certificate's (" +
+                          last_reason() + ")");
+  }
+  if (SSL_CTX_check_private_key(context) != 1) {
+    return file_error(names.key, key_file, std::string("is not the key of ") + names.cert);
+  }
+  return {};
+}
+
+Result<std::shared_ptr<const TlsContext>> TlsContext::make(const RedisAddress& address) {
+  auto context = make_context(TlsSide::kClient);
+  if (!context) return context.error();
+  std::shared_ptr<TlsContext> made(new TlsContext(*std::move(context)));
+  SSL_CTX* const own = made->context_.get();
   made->named_ = !address.tls_name.empty();
   made->expected_ = address.tls_name.empty() ? address.host : address.tls_name;
-  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
-  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  SSL_CTX_set_default_passwd_cb(context, no_passphrase);
-  if (auto loaded = load_trust(context, address); !loaded) return loaded.error();
-  if (auto loaded = load_identity(context, address); !loaded) return loaded.error();
+  SSL_CTX_set_verify(own, SSL_VERIFY_PEER, nullptr);
+  if (auto loaded = load_trust(own, address); !loaded) return loaded.error();
+  if (!address.tls_cert.empty()) {
+    auto loaded = load_identity(own, address.tls_cert, address.tls_key, {"tls_cert", "tls_key"});
+    if (!loaded) return loaded.error();
+  }
   return std::shared_ptr<const TlsContext>(std::move(made));
 }
 

@@ -13,45 +13,10 @@
 #include <cstring>
 #include <utility>
 
-#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
 namespace holdfast::stores::redis {
-
-// OpenSSL's own socket BIO writes with write(), which can raise SIGPIPE in a user's thread.
-struct WireBio {
-  static int write(BIO* bio, const char* bytes, int size) {
-    const auto* wire = static_cast<const Wire*>(BIO_get_data(bio));
-    BIO_clear_retry_flags(bio);
-    const ssize_t sent = ::send(wire->descriptor(), bytes, static_cast<std::size_t>(size),
-                                MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && (errno == EAGAIN || errno == EINTR)) BIO_set_retry_write(bio);
-    return static_cast<int>(sent);
-  }
-
-  static int read(BIO* bio, char* into, int size) {
-    const auto* wire = static_cast<const Wire*>(BIO_get_data(bio));
-    BIO_clear_retry_flags(bio);
-    const ssize_t got =
-        ::recv(wire->descriptor(), into, static_cast<std::size_t>(size), wire->recv_flags_);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) BIO_set_retry_read(bio);
-    return static_cast<int>(got);
-  }
-
-  static long control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
-
-  static const BIO_METHOD* method() {
-    static const BIO_METHOD* const made = [] {
-      BIO_METHOD* fresh = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "holdfast");
-      BIO_meth_set_write(fresh, write);
-      BIO_meth_set_read(fresh, read);
-      BIO_meth_set_ctrl(fresh, control);
-      return fresh;
-    }();
-    return made;
-  }
-};
 
 namespace {
 
@@ -82,9 +47,9 @@ bool Wire::open(const Remote& remote, const Endpoint& endpoint) {
   close();
   where_ = remote.address.display() + " (" + endpoint.display() + ")";
   connected_ = false;
-  recv_flags_ = MSG_DONTWAIT;
+  socket_.recv_flags = MSG_DONTWAIT;
   const int family = endpoint.address.ss_family;
-  fd_ = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  socket_.fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (descriptor() < 0) {
     failed_errno("make a socket");
     return false;
@@ -108,10 +73,7 @@ bool Wire::set_up_tls(const Remote& remote, const Endpoint& endpoint) {
     return false;
   }
   tls_ = *std::move(session);
-  BIO* const bio = BIO_new(WireBio::method());
-  BIO_set_data(bio, this);
-  BIO_set_init(bio, 1);
-  SSL_set_bio(tls_.get(), bio, bio);
+  use_socket(tls_.get(), socket_);
   return true;
 }
 
@@ -137,14 +99,14 @@ Wire::Outcome Wire::dial() {
 }
 
 Wire::Outcome Wire::read(char* into, std::size_t size, Wait wait) {
-  recv_flags_ = wait == Wait::kAWhile ? 0 : MSG_DONTWAIT;
+  socket_.recv_flags = wait == Wait::kAWhile ? 0 : MSG_DONTWAIT;
   if (tls_ != nullptr) {
     ERR_clear_error();
     return of_tls(
         SSL_read(tls_.get(), into, static_cast<int>(std::min<std::size_t>(size, INT_MAX))), "read");
   }
   while (true) {
-    const ssize_t got = ::recv(descriptor(), into, size, recv_flags_);
+    const ssize_t got = ::recv(descriptor(), into, size, socket_.recv_flags);
     if (got > 0) return {Io::kDone, static_cast<std::size_t>(got)};
     if (got == 0) return failed(Errc::kUnavailable, "the server closed the connection");
     if (errno == EAGAIN) return {Io::kWantRead, 0};
@@ -187,7 +149,7 @@ bool Wire::stale() const noexcept {
 // A peer that rejects our certificate sends an alert before it closes, but a write may fail first.
 void Wire::look_for_alert() {
   char byte = 0;
-  recv_flags_ = MSG_DONTWAIT;
+  socket_.recv_flags = MSG_DONTWAIT;
   ERR_clear_error();
   const int result = SSL_read(tls_.get(), &byte, 1);
   if (result <= 0 && SSL_get_error(tls_.get(), result) == SSL_ERROR_SSL) {
@@ -224,7 +186,7 @@ Wire::Outcome Wire::of_tls(int result, const char* doing) {
 
 void Wire::close() noexcept {
   tls_.reset();
-  const int fd = fd_.exchange(-1);
+  const int fd = socket_.fd.exchange(-1);
   if (fd >= 0) ::close(fd);
 }
 
@@ -233,7 +195,7 @@ void Wire::shut_down() noexcept {
 }
 
 void Wire::abandon() noexcept {
-  const int fd = fd_.exchange(-1);
+  const int fd = socket_.fd.exchange(-1);
   if (fd >= 0) ::close(fd);
 }
 

@@ -7,7 +7,6 @@
 // Errors: why() tells what failed: kUnavailable, or kPermissionDenied for certificates.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -47,7 +46,7 @@ class Wire {
   // Whether the peer has closed, or has sent bytes that nobody asked for.
   bool stale() const noexcept;
 
-  int descriptor() const noexcept { return fd_.load(std::memory_order_relaxed); }
+  int descriptor() const noexcept { return socket_.fd.load(std::memory_order_relaxed); }
   // Why and where the last call failed.
   Error why() const { return failure_; }
 
@@ -59,16 +58,13 @@ class Wire {
   void abandon() noexcept;
 
  private:
-  friend struct WireBio;
-
   Outcome failed(Errc code, std::string what);
   Outcome failed_errno(const char* doing);
   Outcome of_tls(int result, const char* doing);
   void look_for_alert();
   bool set_up_tls(const Remote& remote, const Endpoint& endpoint);
 
-  std::atomic<int> fd_{-1};
-  int recv_flags_ = 0;  // Flags for the read() under way.
+  TlsSocket socket_;  // Its flags are those of the read() under way.
   bool connected_ = false;
   SslSession tls_;
   std::string where_;
