@@ -81,7 +81,7 @@ _holdfast() {
     return
   fi
   if [ "$command" = server ] && [ "$COMP_CWORD" -eq 2 ]; then
-    mapfile -t COMPREPLY < <(compgen -W "verify backup restore --help" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "verify backup restore password --help" -- "$current")
     return
   fi
   if [ "$command" = store ] && [ "$COMP_CWORD" -eq 2 ]; then
@@ -139,7 +139,7 @@ _holdfast() {
     break) common="$common --token --reason" ;;
     doctor) common="$common --require" ;;
     store) common="$common --print-sql" ;;
-    serve) common="--listen --data --journal --advertise --clients-stopped --log-format --json -q --quiet -h --help" ;;
+    serve) common="--listen --data --journal --advertise --users --tls-cert --tls-key --plaintext --clients-stopped --log-format --json -q --quiet -h --help" ;;
     server) common="--log-format --json -q --quiet -h --help" ;;
     bench) common="$common --in-flight --threads --names --duration --ttl" ;;
     id) common="--file --layout --policy --workers --count --uuid --ulid --json -q --quiet -h --help" ;;

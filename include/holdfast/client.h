@@ -10,8 +10,8 @@
 // `rediss+cluster://`, `zookeeper://HOST,...`, `etcd://HOST,...` and `etcds://`, `consul://HOST`
 // and `consuls://`, `postgres://HOST/DATABASE`, `postgress://` (TLS) and `postgres+unix:`, and in
 // the same way `mysql://`, `mysqls://` and `mysql+unix:`; `memcached://HOST`;
-// `redlock://HOST,HOST,HOST` and `redlocks://`; `holdfast://HOST`, the lock service of
-// `holdfast serve`; `hybrid:`; `failover:`: each has a page in docs/stores.
+// `redlock://HOST,HOST,HOST` and `redlocks://`; `holdfast://HOST` and `holdfasts://`, the lock
+// service of `holdfast serve`; `hybrid:`; `failover:`: each has a page in docs/stores.
 // Memory is always there; the others are components of a build (find_package(holdfast COMPONENTS
 // sqlite redis)), and without them connect() says kUnsupported.
 // Options follow as `?ttl=30s&ns=app`; an unknown one is refused.

@@ -5,15 +5,18 @@
 //   auto server = holdfast::Server::start(options).value();
 //   // Clients anywhere on this host: Client::connect(server.url()).
 //
+// Without `users` everybody who reaches the port may take and break every lock, so it must be of
+// this host's loopback. Beyond it a server needs users and TLS.
+//
 // Guarantee: no answer leaves before what it tells is in the journal. So a server that is killed
 // and started on the same folder knows every grant that it answered, and every token grows on.
 // Not guaranteed: with the journal "memory:", anything after a restart. docs/stores/holdfast.md has
 // the guarantees under each fault.
 //
 // Thread-safety: any thread, but not two at a time. Ownership: it runs two threads, one for its
-// clients and one for the journal, until it is stopped; and one more on a shared journal.
-// Blocking: start() reads the journal, or finds that another server leads; stop() waits for the
-// last commit.
+// clients and one for the journal, until it is stopped; one more on a shared journal, and one more
+// for log-ins and handshakes with users or TLS. Blocking: start() reads the journal, or finds that
+// another server leads; stop() waits for the last commit.
 // Errors: kInvalidArgument (an address or a journal that it cannot have), kStoreInUse (another
 // server has the folder), kUnavailable (the port is taken, the disk fails), kPermissionDenied,
 // kCorruptState, kVersionMismatch; kUnsupported: left out of this build.
@@ -50,14 +53,23 @@ struct ServerLead {
 };
 
 struct ServerOptions {
-  // Where clients connect to: an address of this host's loopback, since there are neither users nor
-  // TLS. Port 0: the system chooses one.
+  // Where clients connect to. Beyond loopback it needs `users`, and TLS or `plaintext`. Port 0: the
+  // system chooses one.
   std::string listen = "127.0.0.1:7420";
   // "sqlite:DIR", a folder on a local disk, which is made; "etcd://HOST,HOST,HOST/PREFIX", which
   // any number of servers may share: one leads, and the others stand by; or "memory:".
   std::string journal{};
   // The address that servers on a shared journal tell of this one. Empty: that of `listen`.
   std::string advertise{};
+  // A file of users, the hashes of their passwords and their rights (docs/stores/holdfast.md).
+  // Empty: there are none.
+  std::string users{};
+  // The server's certificate chain in PEM, which may hold the key, too, and the key. Empty: no TLS.
+  std::string tls_cert{};
+  std::string tls_key{};
+  // Beyond loopback without TLS: passwords and locks can be read and changed on the way, unless the
+  // network itself encrypts.
+  bool plaintext = false;
   // A restored copy of a journal grants nothing for 24 h, because clients may count on what it does
   // not know. True: no client of that journal runs any more, so it grants at once.
   bool clients_stopped = false;
@@ -82,10 +94,15 @@ class HOLDFAST_EXPORT Server {
   ~Server();  // As stop().
 
   std::string address() const;     // "127.0.0.1:7420", with the port that was chosen.
-  std::string url() const;         // "holdfast://127.0.0.1:7420".
+  std::string url() const;         // "holdfast://127.0.0.1:7420"; holdfasts:// with TLS.
   std::string place() const;       // Where the journal lies, for people.
   std::string journal_id() const;  // Its own, drawn when it was made; empty while it stands by.
   ServerLead lead() const;
+
+  // Reads the users and the certificate again. Connections of users whose line has changed are
+  // closed; their clients log in again, and keep their leases. On an error nothing changes.
+  // Errors: kInvalidArgument, kPermissionDenied, naming the file.
+  Result<void> reload();
 
   // Takes no more requests, commits and answers what is under way, gives up the lead, and closes
   // everything. Clients keep their leases, and find them again at the next server on this journal,

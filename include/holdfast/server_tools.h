@@ -1,4 +1,5 @@
-// A journal's folder in the hands of an operator: look at it, copy it, put a copy back.
+// For operators of a lock service: a journal's folder is looked at, copied, put back; a password is
+// hashed.
 //
 // Guarantee: a server may run on the folder meanwhile, but for restore_journal(). A backup is the
 // journal of one instant, in one file, and was read back whole before the call returned.
@@ -36,5 +37,10 @@ HOLDFAST_EXPORT Result<JournalReport> back_up_journal(const std::string& folder,
 // `folder` has no database, or does not exist. Its journal.id, if it is there, stays.
 HOLDFAST_EXPORT Result<JournalReport> restore_journal(const std::string& backup,
                                                       const std::string& folder);
+
+// A hash for the users file of a server (ServerOptions::users), by the method that crypt(3) of this
+// system prefers. Blocking: tens of milliseconds of a processor.
+// Errors: kInvalidArgument (empty, longer than 511 bytes, or with a byte 0), kUnavailable.
+HOLDFAST_EXPORT Result<std::string> hash_password(const std::string& password);
 
 }  // namespace holdfast

@@ -344,10 +344,16 @@ constexpr std::string_view kServe = R"(holdfast serve [options]
 Runs Holdfast's own lock service on this host until a signal ends it. Clients use it as the store
 holdfast://127.0.0.1:7420. Each answer is in a journal on the disk before it leaves. So a server
 that is killed and started again keeps every grant and token. It prints where the journal lies and
-how to connect. After SIGTERM it commits and answers what is under way, and ends with 0.
+how to connect. After SIGTERM it commits and answers what is under way, and ends with 0. SIGHUP
+makes it read the users and the certificate again.
 
-  --listen ADDR     the address and port (default 127.0.0.1:7420); of loopback only, because this
-                    version has neither users nor TLS. Port 0: the system chooses one
+  --listen ADDR     the address and port (default 127.0.0.1:7420). Beyond loopback it needs --users,
+                    and TLS or --plaintext. Port 0: the system chooses one
+  --users FILE      a line for each user: NAME password:HASH acquire:orders/* observe:* break:NAME.
+                    Without it everybody who reaches the port may do everything
+  --tls-cert FILE   the server's certificate chain, PEM; it may hold the key, too
+  --tls-key FILE    its key, PEM. Clients then write holdfasts://USER@HOST
+  --plaintext       listen beyond loopback without TLS, where the network itself encrypts
   --data DIR        the folder of the journal, on a local disk; it is made. Default: the folder
                     server beside the default store; root's is /var/lib/holdfast/server. One server
                     at a time uses a folder
@@ -369,9 +375,10 @@ Example
 )";
 
 constexpr std::string_view kServer = R"(holdfast server verify|backup|restore [options] FROM [TO]
+holdfast server password [options]
 
-Looks after the journal of a lock service ('holdfast help serve'). The server may run meanwhile, but
-not for restore.
+Looks after the journal of a lock service ('holdfast help serve'), and hashes passwords for its
+users. The server may run meanwhile, but not for restore.
 
   verify FOLDER-OR-BACKUP
                     read everything, and say what is in it
@@ -381,13 +388,16 @@ not for restore.
                     put the copy back, as FOLDER/journal.db, which must not be there. A server on it
                     grants nothing for 24 h, because clients may count on grants that came after the
                     backup. When all clients are stopped, start it with --clients-stopped
-  --json            print one object: journal_id, term, batches, bytes, locks, holders, waiters
+  password          read a password from stdin, and print its hash for the file of --users
+  --json            print one object: journal_id, term, batches, bytes, locks, holders, waiters; or
+                    hash
   --log-format F    the format of stderr: text, json or logfmt
   -q, --quiet       print failures only
 
 Example
   holdfast server backup /var/lib/holdfast/server locks.backup
   holdfast server verify locks.backup
+  holdfast server password < app.password
 )";
 
 constexpr std::string_view kBench = R"(holdfast bench [options] --store URL

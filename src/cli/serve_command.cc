@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
@@ -108,9 +109,19 @@ std::string journal_line(const ServerStart& found, const std::string& place) {
   const std::string where = "journal: " + printable(place);
   if (place == "memory:") return where + " (nothing survives a restart)";
   if (found.new_journal) return where + " (new)";
-  const std::string locks =
-      found.locks == 1 ? "1 lock" : std::to_string(found.locks) + " locks";
+  const std::string locks = found.locks == 1 ? "1 lock" : std::to_string(found.locks) + " locks";
   return where + " (" + locks + ", term " + found.term + ")";
+}
+
+// As clients write it: with the user's place, and with TLS the authority's.
+std::string client_url(const ServeOptions& options, std::string url) {
+  if (!options.users.empty()) url.insert(url.find("//") + 2, "USER@");
+  return url;
+}
+
+std::string access_line(const ServeOptions& options) {
+  if (!options.users.empty()) return "users: " + printable(options.users);
+  return "users: none; everybody on this host may take and break locks (--users FILE)";
 }
 
 bool say_standby(const ServeOptions& options, const Server& server, const ServerLead& lead) {
@@ -124,8 +135,8 @@ bool say_standby(const ServeOptions& options, const Server& server, const Server
   } else if (!options.common.quiet) {
     print("standing by at " + server.url() + ": " +
           (lead.leader.empty() ? "no server leads yet" : printable(lead.leader) + " leads") +
-          "\n  journal: " + printable(server.place()) +
-          "\n  clients name all servers: holdfast://" + server.address() + ",HOST:PORT,...\n");
+          "\n  journal: " + printable(server.place()) + "\n  clients name all servers: " +
+          client_url(options, server.url()) + ",HOST:PORT,...\n");
   }
   return flush_output();
 }
@@ -146,8 +157,9 @@ bool say_where(const ServeOptions& options, const Server& server, const ServerLe
                    {"quiet_s", found.quiet.count()},
                    {"pid", ::getpid()}}));
   } else if (!options.common.quiet) {
-    print("serving " + server.url() + "\n  " + journal_line(found, server.place()) +
-          "\n  to use it: holdfast run --store " + server.url() + " NAME -- COMMAND\n");
+    print("serving " + server.url() + "\n  " + journal_line(found, server.place()) + "\n  " +
+          access_line(options) + "\n  to use it: holdfast run --store " +
+          client_url(options, server.url()) + " NAME -- COMMAND\n");
   }
   if (!found.restored.empty()) {
     const std::string wait =
@@ -161,14 +173,38 @@ bool say_where(const ServeOptions& options, const Server& server, const ServerLe
   return flush_output();
 }
 
+bool has_files(const ServeOptions& options) {
+  return !options.users.empty() || !options.tls_cert.empty();
+}
+
+void reload(const ServeOptions& options, Server& server) {
+  if (const auto done = server.reload(); !done) {
+    return complain(
+        "nothing was read again, and the users and the certificate are those of "
+        "before: " +
+        printable(done.error().message()));
+  }
+  if (options.common.json) {
+    print(to_line({{"event", "reloaded"}}));
+  } else if (!options.common.quiet) {
+    print("the users and the certificate were read again\n");
+  }
+  static_cast<void>(flush_output());
+}
+
 // The signal that ends the program; nullopt: the server has failed.
-std::optional<int> wait_for_end(const ServeOptions& options, const Server& server,
-                                const Signals& signals, Mailbox& mailbox) {
+std::optional<int> wait_for_end(const ServeOptions& options, Server& server, const Signals& signals,
+                                Mailbox& mailbox) {
   while (true) {
     for (const std::string& each : mailbox.take_warnings()) complain(printable(each));
     if (const auto lead = mailbox.new_lead()) static_cast<void>(say_where(options, server, *lead));
     if (mailbox.failure()) return std::nullopt;
-    if (const auto signal = signals.next_ending()) return signal;
+    const auto signal = signals.next_ending();
+    if (signal && (*signal != SIGHUP || !has_files(options))) return signal;
+    if (signal) {
+      reload(options, server);
+      continue;
+    }
     pollfd entries[] = {{signals.fd(), POLLIN, 0}, {mailbox.fd(), POLLIN, 0}};
     if (::poll(entries, 2, -1) < 0 && errno != EINTR) return std::nullopt;
   }
@@ -187,6 +223,10 @@ int serve_command(const ServeOptions& options) {
   wanted.listen = options.listen;
   wanted.journal = *journal;
   wanted.advertise = options.advertise;
+  wanted.users = options.users;
+  wanted.tls_cert = options.tls_cert;
+  wanted.tls_key = options.tls_key;
+  wanted.plaintext = options.plaintext;
   wanted.on_lead = [&mailbox](const ServerLead& lead) { mailbox.take_lead(lead); };
   wanted.clients_stopped = options.clients_stopped;
   wanted.on_stopped = [&mailbox](const Error& reason) { mailbox.fail(reason); };

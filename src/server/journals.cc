@@ -12,6 +12,7 @@
 #include "src/port/store_url.h"
 #include "src/server/journal.h"
 #include "src/server/memory_journal.h"
+#include "src/server/server_tls.h"
 #include "src/server/sqlite_journal.h"
 
 namespace holdfast::server {
@@ -48,6 +49,17 @@ Result<std::unique_ptr<Journal>> make_sqlite_journal(const std::string& url, std
   return std::unique_ptr<Journal>(std::make_unique<SqliteJournal>(SqliteJournalOptions{folder}));
 }
 
+// A question that is answered in the context, and makes no store.
+Result<void> ask_factory(port::StoreFactory factory, port::StoreUrl url,
+                         port::StoreContext& context) {
+  asio::io_context unused;  // The factory of a store that is a module posts to it.
+  context.io = &unused;
+  context.open_by = base::BootClock::now() + kOpening;
+  const auto made = factory(std::move(url), context);
+  if (!made) return made.error();
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Journal>> make_journal(const std::string& url) {
@@ -60,15 +72,26 @@ Result<std::unique_ptr<Journal>> make_journal(const std::string& url) {
   if (!parsed) return parsed.error();
   const auto factory = client::find_store(parsed->scheme);
   if (!factory) return factory.error();
-  asio::io_context unused;  // The factory of a store that is a module posts to it.
   port::JournalJob job;
   port::StoreContext context;
-  context.io = &unused;
-  context.open_by = base::BootClock::now() + kOpening;
   context.journal = &job;
-  const auto made = (*factory)(*std::move(parsed), context);
-  if (!made) return Error(made.error().code(), "journal: " + made.error().message());
+  if (const auto done = ask_factory(*factory, *std::move(parsed), context); !done) {
+    return Error(done.error().code(), "journal: " + done.error().message());
+  }
   return std::move(job.made);
+}
+
+Result<port::ServerTlsPtr> make_server_tls(const std::string& certificate, const std::string& key) {
+  if (certificate.empty()) {
+    return Error(Errc::kInvalidArgument, "a TLS key needs its certificate: --tls-cert FILE");
+  }
+  const auto factory = client::find_store("holdfast");
+  if (!factory) return Error(factory.error().code(), "TLS: " + factory.error().message());
+  port::ServerTlsJob job{certificate, key, {}};
+  port::StoreContext context;
+  context.server_tls = &job;
+  if (const auto done = ask_factory(*factory, {}, context); !done) return done.error();
+  return job.made;
 }
 
 }  // namespace holdfast::server

@@ -15,13 +15,15 @@ namespace {
 
 Error left_out() {
   return {Errc::kUnsupported,
-          "the lock service was left out when Holdfast was built: it needs SQLite, Asio and "
-          "nlohmann-json (libsqlite3-dev, libasio-dev, nlohmann-json3-dev)"};
+          "the lock service was left out when Holdfast was built: it needs SQLite, Asio, "
+          "nlohmann-json and crypt(3) (libsqlite3-dev, libasio-dev, nlohmann-json3-dev, "
+          "libcrypt-dev)"};
 }
 
 }  // namespace
 
 Result<Server> Server::start(ServerOptions) { return left_out(); }
+Result<std::string> hash_password(const std::string&) { return left_out(); }
 Result<JournalReport> verify_journal(const std::string&) { return left_out(); }
 Result<JournalReport> back_up_journal(const std::string&, const std::string&) { return left_out(); }
 Result<JournalReport> restore_journal(const std::string&, const std::string&) { return left_out(); }
@@ -31,6 +33,7 @@ std::string Server::url() const { return {}; }
 std::string Server::place() const { return {}; }
 std::string Server::journal_id() const { return {}; }
 ServerLead Server::lead() const { return {}; }
+Result<void> Server::reload() { return left_out(); }
 void Server::stop() {}
 
 }  // namespace holdfast

@@ -15,8 +15,10 @@
 #include "src/base/clock.h"
 #include "src/base/local_mutex.h"
 #include "src/base/thread.h"
+#include "src/server/access/users.h"
 #include "src/server/front/front.h"
 #include "src/server/journal.h"
+#include "src/server/server_tls.h"
 #include "src/server/service.h"
 #include "src/server/tuning.h"
 
@@ -63,7 +65,34 @@ struct Server::Impl {
     if (options.on_stopped) options.on_stopped(reason);
   }
 
+  // The users and the certificate, as the files have them now.
+  Result<server::FrontDoor> read_door() const {
+    server::FrontDoor door;
+    door.plaintext = options.plaintext;
+    if (!options.users.empty()) {
+      auto users = server::Users::read(options.users);
+      if (!users) return users.error();
+      door.users = *std::move(users);
+      if (!door.users->warning().empty()) warn(door.users->warning());
+    }
+    if (options.tls_cert.empty() && options.tls_key.empty()) return door;
+    auto tls = server::make_server_tls(options.tls_cert, options.tls_key);
+    if (!tls) return tls.error();
+    door.tls = *std::move(tls);
+    return door;
+  }
+
+  Result<void> reload() {
+    auto door = read_door();
+    if (!door) return door.error();
+    on_loop([&] { front.guard(*std::move(door)); });
+    return {};
+  }
+
   Result<void> start() {
+    auto door = read_door();
+    if (!door) return door.error();
+    front.guard(*std::move(door));
     // First the port: a second server on it must not wait for the journal.
     if (auto listening = front.listen(options.listen); !listening) return listening;
     address = front.address();
@@ -103,7 +132,8 @@ struct Server::Impl {
       return started;
     }
     const auto& seen = service->found();
-    ServerLead now{true, told,
+    ServerLead now{true,
+                   told,
                    {seen.began, service->term(), seen.locks, seen.restored,
                     std::chrono::ceil<std::chrono::seconds>(seen.quiet)}};
     front.serve(*service);
@@ -281,7 +311,9 @@ Result<Server> Server::start(ServerOptions options) {
 }
 
 std::string Server::address() const { return impl_->address; }
-std::string Server::url() const { return "holdfast://" + impl_->address; }
+std::string Server::url() const {
+  return (impl_->options.tls_cert.empty() ? "holdfast://" : "holdfasts://") + impl_->address;
+}
 std::string Server::place() const { return impl_->place; }
 std::string Server::journal_id() const {
   const base::LocalLock lock(impl_->mutex);
@@ -291,6 +323,7 @@ ServerLead Server::lead() const {
   const base::LocalLock lock(impl_->mutex);
   return impl_->lead;
 }
+Result<void> Server::reload() { return impl_->reload(); }
 void Server::stop() { impl_->stop(); }
 
 }  // namespace holdfast

@@ -85,6 +85,7 @@ class RestartTest(ServeCase):
         self.assertRegex(first, r"^serving holdfast://127\.0\.0\.1:\d+$")
         url = first.split()[1]
         self.assertIn("journal:", server.stdout.readline())
+        self.assertIn("users: none", server.stdout.readline())
         self.assertIn(f"holdfast run --store {url} NAME -- COMMAND", server.stdout.readline())
         self.ok("run", "--store", url, "job", "--", "true")
         self.assertIn("in memory", self.ok("doctor", "--store", url).stdout)
@@ -182,7 +183,7 @@ class RefusalTest(ServeCase):
         for address in ("0.0.0.0:7420", "[::]:7420", "192.0.2.1:7420"):
             line = self.refused("--listen", address, "--journal", "memory:")
             self.assertIn(address, line)
-            self.assertIn("loopback", line)
+            self.assertIn("--users FILE", line)
 
     def test_what_is_written_wrong(self):
         for arguments, word in (
@@ -467,7 +468,7 @@ class ToolsTest(ServeCase):
                               (("backup", self.path("nowhere"), self.path("x")), "no journal"),
                               (("restore", copy, self.data), "has a journal"),
                               (("restore", self.path("nowhere"), self.path("y")), "no journal"),
-                              (("mend", self.data), "verify, backup or restore")):
+                              (("mend", self.data), "verify, backup, restore or password")):
             with self.subTest(words=words):
                 done = self.holdfast("server", *words)
                 self.assertEqual(done.returncode, 125)

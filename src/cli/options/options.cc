@@ -329,6 +329,10 @@ Result<void> parse_serve(const Arguments& arguments, ServeOptions& into) {
   table.value("--data", into.data, read_text);
   table.value("--journal", into.journal, read_text);
   table.value("--advertise", into.advertise, read_text);
+  table.value("--users", into.users, read_text);
+  table.value("--tls-cert", into.tls_cert, read_text);
+  table.value("--tls-key", into.tls_key, read_text);
+  table.flag("--plaintext", into.plaintext);
   table.flag("--clients-stopped", into.clients_stopped);
   auto parsed = table.parse(arguments);
   if (!parsed || into.common.help) return parsed;
@@ -351,9 +355,13 @@ Result<void> parse_server(const Arguments& arguments, ServerToolOptions& into) {
   auto parsed = table.parse(arguments);
   if (into.common.help) return {};
   if (!parsed) return parsed;
+  if (into.verb == "password") {
+    if (into.from.empty()) return {};
+    return invalid("the password is read from stdin, and is not a word of the command line");
+  }
   const bool copies = into.verb == "backup" || into.verb == "restore";
   if (!copies && into.verb != "verify") {
-    return invalid("say what to do: holdfast server verify, backup or restore");
+    return invalid("say what to do: holdfast server verify, backup, restore or password");
   }
   if (into.from.empty() || into.to.empty() == copies) {
     return invalid(into.verb == "verify"   ? "write holdfast server verify FOLDER-OR-BACKUP"

@@ -126,12 +126,16 @@ struct ServeOptions {
   std::optional<std::string> data;
   std::optional<std::string> journal;
   std::string advertise;
+  std::string users;
+  std::string tls_cert;
+  std::string tls_key;
+  bool plaintext = false;
   bool clients_stopped = false;
 };
 
 struct ServerToolOptions {
   CommonOptions common;  // Among these: json, quiet, help, log_format.
-  std::string verb;      // "verify", "backup", "restore"
+  std::string verb;      // "verify", "backup", "restore", "password"
   std::string from;
   std::string to;
 };

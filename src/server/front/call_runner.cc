@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -23,6 +25,55 @@ void append_answer(std::string& out, const Result<Answer>& answer) {
   answer ? append_text(out, answer_text(*answer)) : append_error(out, failure_text(answer.error()));
 }
 
+// --- Rights.
+
+std::string_view name_of(const Request& request) {
+  return std::visit(
+      [](const auto& action) -> std::string_view {
+        if constexpr (requires { action.name; }) return action.name;
+        return {};
+      },
+      request.action);
+}
+
+// nullopt: the user may do it.
+std::optional<Error> refuse_step(const AccountPtr& account, Op op, const Request& request) {
+  if (account == nullptr) return std::nullopt;
+  const Right right = op == Op::kBreak ? Right::kBreak : Right::kAcquire;
+  if (auto denied = refuse(account, right, name_of(request))) return denied;
+  const bool is_new = op == Op::kAcquire || op == Op::kAcquireAll;
+  return is_new ? account->refuse_rate(base::BootClock::now()) : std::nullopt;
+}
+
+// A request that the user may not make fails alone, because a client puts renewals of many locks
+// together.
+void submit_allowed(Service& service, const AccountPtr& account, const Call& call,
+                    Done<Answers> done) {
+  std::vector<std::optional<Error>> refusals;
+  std::vector<Request> allowed;
+  for (const Request& each : call.requests) {
+    refusals.push_back(refuse_step(account, call.op, each));
+    if (!refusals.back()) allowed.push_back(each);
+  }
+  if (allowed.size() == call.requests.size()) {
+    return service.submit_list(call.requests, std::move(done));
+  }
+  auto merge = [refusals = std::move(refusals),
+                done = std::move(done)](const Result<Answers>& answers) {
+    if (!answers) return done(answers.error());
+    Answers all;
+    auto next = answers->begin();
+    for (const auto& refusal : refusals) {
+      refusal ? all.emplace_back(*refusal) : all.emplace_back(*next++);
+    }
+    done(std::move(all));
+  };
+  if (allowed.empty()) return merge(Answers{});
+  service.submit_list(allowed, std::move(merge));
+}
+
+// --- Calls.
+
 void run_one(Service& service, const PendingReply& reply, const Request& request) {
   service.submit(request, [reply](const Result<Answer>& answer) {
     std::string bytes;
@@ -31,9 +82,10 @@ void run_one(Service& service, const PendingReply& reply, const Request& request
   });
 }
 
-void run_each(Service& service, const PendingReply& reply, const Call& call) {
+void run_each(Service& service, const PendingReply& reply, const AccountPtr& account,
+              const Call& call) {
   if (call.requests.size() == 1) return run_one(service, reply, call.requests.front());
-  service.submit_list(call.requests, [reply](const Result<Answers>& answers) {
+  submit_allowed(service, account, call, [reply](const Result<Answers>& answers) {
     if (!answers) return reply.fail(answers.error());
     std::string bytes;
     append_array(bytes, answers->size());
@@ -60,12 +112,13 @@ void run_upgrade(Service& service, const PendingReply& reply, const Request& req
   });
 }
 
-void run_acquire(Service& service, const PendingReply& reply, const Call& call) {
+void run_acquire(Service& service, const PendingReply& reply, const AccountPtr& account,
+                 const Call& call) {
   const auto& first = std::get<machine::Acquire>(call.requests.front().action);
   if (call.requests.size() == 1 && first.upgrade_of) {
     return run_upgrade(service, reply, call.requests.front());
   }
-  run_each(service, reply, call);
+  run_each(service, reply, account, call);
 }
 
 void run_acquire_all(Service& service, const PendingReply& reply, const Call& call) {
@@ -82,8 +135,9 @@ void run_acquire_all(Service& service, const PendingReply& reply, const Call& ca
   });
 }
 
-void run_renew(Service& service, const PendingReply& reply, const Call& call) {
-  service.submit_list(call.requests, [reply](const Result<Answers>& answers) {
+void run_renew(Service& service, const PendingReply& reply, const AccountPtr& account,
+               const Call& call) {
+  submit_allowed(service, account, call, [reply](const Result<Answers>& answers) {
     if (!answers) return reply.fail(answers.error());
     std::string bytes;
     append_array(bytes, answers->size() + 1);
@@ -114,27 +168,29 @@ void run_downgrade(Service& service, const PendingReply& reply, const Call& call
   });
 }
 
-void run_list(Service& service, const PendingReply& reply, const Call& call) {
+void run_list(Service& service, const PendingReply& reply, const AccountPtr& account,
+              const Call& call) {
   service.list(call.name, call.after, call.limit,
-               [reply](const Result<std::vector<LockSight>>& found) {
+               [reply, account](const Result<std::vector<LockSight>>& found) {
                  if (!found) return reply.fail(found.error());
                  std::string bytes;
                  append_array(bytes, found->size());
                  for (const LockSight& each : *found) {
                    append_array(bytes, 2);
                    append_text(bytes, each.name);
-                   append_sight(bytes, each);
+                   append_sight(bytes, each, {}, may(account, Right::kAcquire, each.name));
                  }
                  reply.give(std::move(bytes));
                });
 }
 
 void run_inspect(Service& service, CommandContext& context, const PendingReply& reply,
-                 const Call& call) {
-  service.inspect(call.name, [&context, reply](const Result<LockSight>& sight) {
+                 const AccountPtr& account, const Call& call) {
+  service.inspect(call.name, [&context, reply, account](const Result<LockSight>& sight) {
     if (!sight) return reply.fail(sight.error());
     std::string bytes;
-    append_sight(bytes, *sight, context.last_token(sight->name));
+    append_sight(bytes, *sight, context.last_token(sight->name),
+                 may(account, Right::kAcquire, sight->name));
     reply.give(std::move(bytes));
   });
 }
@@ -157,6 +213,7 @@ std::string status_reply(const CommandContext& context) {
       {"journal_id", context.journal_id()},
       {"place", greeting.place},
       {"term", context.term()},
+      {"users", context.has_users() ? "1" : "0"},
       {"pid", std::to_string(::getpid())},
       {"uptime_s", std::to_string(up.count())},
       {"connections", std::to_string(context.connections())},
@@ -174,6 +231,39 @@ std::string status_reply(const CommandContext& context) {
     append_text(bytes, value);
   }
   return bytes;
+}
+
+// nullopt: the call as a whole is allowed.
+std::optional<Error> refuse_call(const AccountPtr& account, const Call& call) {
+  if (account == nullptr) return std::nullopt;
+  switch (call.op) {
+    case Op::kInspect:
+    case Op::kValue:
+      if (auto denied = refuse(account, Right::kObserve, call.name)) return denied;
+      return account->refuse_rate(base::BootClock::now());
+    case Op::kList:
+      if (account->user->may_list(call.name)) return account->refuse_rate(base::BootClock::now());
+      return Error(Errc::kPermissionDenied, "user '" + account->user->name +
+                                                "' has no right to observe all locks that "
+                                                "begin with '" +
+                                                call.name + "': ask for a longer beginning");
+    case Op::kStatus:
+    case Op::kAttach:
+    case Op::kRenew: return std::nullopt;  // A renewal's locks are looked at one by one.
+    case Op::kAcquire:
+    case Op::kEnd:
+    case Op::kBreak:
+    case Op::kResize:
+    case Op::kSetValue:
+      if (call.requests.size() > 1) return std::nullopt;  // The same.
+      break;
+    case Op::kAcquireAll:
+    case Op::kDowngrade: break;
+  }
+  for (const Request& each : call.requests) {
+    if (auto denied = refuse_step(account, call.op, each)) return denied;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -197,18 +287,20 @@ void run_call(Service& service, CommandContext& context, Connection& connection,
     return connection.reply("-ERR attach first: this connection has not asked for the term\r\n");
   }
   const PendingReply reply(connection);
+  const AccountPtr& account = connection.account;
+  if (const auto denied = refuse_call(account, *call)) return reply.fail(*denied);
   switch (call->op) {
-    case Op::kAcquire: return run_acquire(service, reply, *call);
+    case Op::kAcquire: return run_acquire(service, reply, account, *call);
     case Op::kAcquireAll: return run_acquire_all(service, reply, *call);
-    case Op::kRenew: return run_renew(service, reply, *call);
+    case Op::kRenew: return run_renew(service, reply, account, *call);
     case Op::kDowngrade: return run_downgrade(service, reply, *call);
     case Op::kEnd:
     case Op::kBreak:
     case Op::kResize:
-    case Op::kSetValue: return run_each(service, reply, *call);
-    case Op::kInspect: return run_inspect(service, context, reply, *call);
+    case Op::kSetValue: return run_each(service, reply, account, *call);
+    case Op::kInspect: return run_inspect(service, context, reply, account, *call);
     case Op::kValue: return run_value(service, reply, *call);
-    case Op::kList: return run_list(service, reply, *call);
+    case Op::kList: return run_list(service, reply, account, *call);
     case Op::kStatus:
     case Op::kAttach: break;
   }

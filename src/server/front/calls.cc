@@ -255,9 +255,7 @@ void append_terms(std::string& text, const machine::Reply& reply) {
   append_number(text, reply.lease.count());
 }
 
-std::int64_t left(Instant end, Instant at) {
-  return std::max<std::int64_t>(0, (end - at).count());
-}
+std::int64_t left(Instant end, Instant at) { return std::max<std::int64_t>(0, (end - at).count()); }
 
 std::string id_text(const AcquisitionId& id) { return base::to_hex(id.high, id.low); }
 
@@ -280,6 +278,16 @@ std::string channel_of(std::string_view client) { return "hf1:@" + std::string(c
 std::string value_channel_of(std::string_view name) {
   const auto stays = [](char c) { return c != '%' && c != '{' && c != '}'; };
   return std::string(kKeyHead) + detail::percent_encode(name, stays) + "}:v";
+}
+
+std::optional<std::string> lock_of_value_channel(std::string_view channel) {
+  constexpr std::string_view kTail = "}:v";
+  const std::size_t ends = kKeyHead.size() + kTail.size();
+  if (channel.size() < ends || !channel.starts_with(kKeyHead) || !channel.ends_with(kTail)) {
+    return std::nullopt;
+  }
+  auto name = detail::percent_decode(channel.substr(kKeyHead.size(), channel.size() - ends));
+  return name && value_channel_of(*name) == channel ? name : std::nullopt;
 }
 
 Result<Call> read_call(const Words& words, OwnerCache& owners) {
@@ -356,22 +364,25 @@ std::string failure_text(const Error& error) {
   switch (error.code()) {
     case Errc::kQueueFull: return "OVERLOADED " + error.message();
     case Errc::kUnavailable: return "UNAVAILABLE " + error.message();
+    case Errc::kPermissionDenied: return "NOPERM " + error.message();
     default: return "ERR " + error.message();
   }
 }
 
-void append_sight(std::string& out, const LockSight& sight, std::optional<machine::Token> last) {
+void append_sight(std::string& out, const LockSight& sight, std::optional<machine::Token> last,
+                  bool shows_ids) {
   std::string record;
   std::string tickets;
   std::size_t parts[3] = {0, 0, 0};  // Items of the tickets, the holders, the waiters.
   std::string ends[2];
+  std::uint64_t place = 0;  // Stands for a ticket's id.
   if (!sight.lock && last) record = "1 free " + std::to_string(last->counter);
   if (sight.lock) {
     const machine::LockImage& lock = *sight.lock;
     record = "1 many " + std::to_string(lock.last_token.counter) +
              (lock.kind == ModeKind::kPermits ? " p f " : " e f ") + std::to_string(lock.capacity);
     for (const machine::TicketImage& ticket : lock.tickets) {
-      const std::string id = id_text(ticket.id);
+      const std::string id = shows_ids ? id_text(ticket.id) : id_text({0, ++place});
       std::string text;
       append_ticket(text, ticket);
       append_text(tickets, id);

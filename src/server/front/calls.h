@@ -67,14 +67,17 @@ std::string renewal_text(const Answer& answer);
 // The texts of a failure: a word that tells the client what to do, and the reason.
 std::string failure_text(const Error& error);
 
-// The reply to `inspect`: six items. `last`: the last token of a lock that is free.
-void append_sight(std::string& out, const LockSight& sight,
-                  std::optional<machine::Token> last = {});
+// The reply to `inspect`: six items. `last`: the last token of a lock that is free. Without the
+// right to acquire, the ids of acquisitions are not shown: whoever has one can end its hold.
+void append_sight(std::string& out, const LockSight& sight, std::optional<machine::Token> last,
+                  bool shows_ids);
 
 // "granted <id> <token> <seq> <lease>" or "hint <id>".
 std::string push_text(const port::Push& push);
 
-std::string channel_of(std::string_view client);     // "hf1:@<client>"
+std::string channel_of(std::string_view client);      // "hf1:@<client>"
 std::string value_channel_of(std::string_view name);  // "hf1:{<name>}:v"
+// nullopt: it is not such a channel.
+std::optional<std::string> lock_of_value_channel(std::string_view channel);
 
 }  // namespace holdfast::server

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
+#include <functional>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "src/server/front/pending_reply.h"
 #include "src/server/front/reply_writer.h"
 
 namespace holdfast::server {
@@ -52,33 +55,14 @@ void append_map(std::string& out, int protocol, std::size_t pairs) {
   append_head(out, protocol == 3 ? '%' : '*', protocol == 3 ? pairs : 2 * pairs);
 }
 
-void hello(const CommandInput& input) {
-  Connection& connection = input.connection;
-  std::size_t at = 1;
-  if (input.words.size() > 1) {
-    const std::string_view version = input.word(at++);
-    if (version != "2" && version != "3") {
-      return fail(input, "NOPROTO unsupported protocol version");
-    }
-    for (; at < input.words.size(); ++at) {
-      const std::string option = command_word(input.word(at));
-      if (option == "SETNAME" && input.word(at + 1).size() <= kLongestLabel) {
-        connection.name = input.word(++at);
-      } else if (option == "AUTH") {
-        return fail(input, "ERR AUTH: this server has no users");
-      } else {
-        return fail(input, "ERR HELLO: no such option: " + option);
-      }
-    }
-    connection.protocol = version == "3" ? 3 : 2;
-  }
+std::string greeting_of(const CommandContext& context, const Connection& connection) {
   std::string bytes;
   append_map(bytes, connection.protocol, 7);
   const std::pair<std::string_view, std::string_view> texts[] = {
       {"server", "holdfast"},
-      {"version", input.context.greeting().version},
+      {"version", context.greeting().version},
       {"mode", "standalone"},
-      {"role", input.context.leads() ? "master" : "replica"}};
+      {"role", context.leads() ? "master" : "replica"}};
   for (const auto& [name, value] : texts) {
     append_text(bytes, name);
     append_text(bytes, value);
@@ -89,7 +73,67 @@ void hello(const CommandInput& input) {
   append_integer(bytes, static_cast<std::int64_t>(connection.number));
   append_text(bytes, "modules");
   append_array(bytes, 0);
-  connection.reply(bytes);
+  return bytes;
+}
+
+bool must_log_in(const CommandInput& input) {
+  return input.context.has_users() && input.connection.account == nullptr;
+}
+
+constexpr const char* kNoAuth =
+    "NOAUTH Authentication required: log in with AUTH and a user and password";
+
+// `then` makes the reply to a log-in that succeeded.
+void log_in(const CommandInput& input, const std::string& user, const std::string& password,
+            std::function<std::string()> then) {
+  if (!input.context.has_users()) {
+    return fail(input, "ERR AUTH: this server has no users; connect without a log-in");
+  }
+  const PendingReply reply(input.connection);
+  const auto connection = input.connection.shared_from_this();
+  input.context.log_in(
+      *connection, user, password,
+      [reply, connection, then = std::move(then)](const Result<void>& done) {
+        if (done) return reply.give(then());
+        const bool wrong = done.error().code() == Errc::kPermissionDenied;
+        std::string bytes;
+        append_error(bytes, (wrong ? "WRONGPASS " : "OVERLOADED ") + done.error().message());
+        reply.give(std::move(bytes));
+        connection->close_after_replies();
+      });
+}
+
+void hello(const CommandInput& input) {
+  Connection& connection = input.connection;
+  std::optional<std::pair<std::string, std::string>> login;
+  std::string label = connection.name;
+  int protocol = connection.protocol;
+  if (input.words.size() > 1) {
+    const std::string_view version = input.word(1);
+    if (version != "2" && version != "3") {
+      return fail(input, "NOPROTO unsupported protocol version");
+    }
+    protocol = version == "3" ? 3 : 2;
+    for (std::size_t at = 2; at < input.words.size(); ++at) {
+      const std::string option = command_word(input.word(at));
+      if (option == "SETNAME" && input.word(at + 1).size() <= kLongestLabel) {
+        label = input.word(++at);
+      } else if (option == "AUTH" && at + 2 < input.words.size()) {
+        login.emplace(input.word(at + 1), input.word(at + 2));
+        at += 2;
+      } else {
+        return fail(input, "ERR HELLO: no such option: " + option);
+      }
+    }
+  }
+  if (!login && must_log_in(input)) return fail(input, kNoAuth);
+  const auto finish = [&context = input.context, own = connection.shared_from_this(), protocol,
+                       label] {
+    own->protocol = protocol;
+    own->name = label;
+    return greeting_of(context, *own);
+  };
+  login ? log_in(input, login->first, login->second, finish) : connection.reply(finish());
 }
 
 void ping(const CommandInput& input) {
@@ -124,7 +168,10 @@ void select(const CommandInput& input) {
 }
 
 void auth(const CommandInput& input) {
-  fail(input, "ERR AUTH: this server has no users; it listens on loopback only");
+  if (input.words.size() != 3 && input.context.has_users()) {
+    return fail(input, "ERR AUTH takes a user and a password here");
+  }
+  log_in(input, std::string(input.word(1)), std::string(input.word(2)), [] { return "+OK\r\n"; });
 }
 
 void client(const CommandInput& input) {
@@ -174,17 +221,15 @@ void info(const CommandInput& input) {
   const CommandContext& context = input.context;
   const auto up = std::chrono::duration_cast<std::chrono::seconds>(base::BootClock::now() -
                                                                    context.greeting().started);
-  const std::string text = "# Server\r\nserver:holdfast\r\nholdfast_version:" +
-                           context.greeting().version +
-                           "\r\nprocess_id:" + std::to_string(::getpid()) +
-                           "\r\nuptime_in_seconds:" + std::to_string(up.count()) +
-                           "\r\n\r\n# Clients\r\nconnected_clients:" +
-                           std::to_string(context.connections()) +
-                           "\r\n\r\n# Journal\r\nleads:" + (context.leads() ? "1" : "0") +
-                           "\r\nleader:" + context.leader() +
-                           "\r\njournal:" + context.greeting().journal +
-                           "\r\njournal_id:" + context.journal_id() +
-                           "\r\nterm:" + context.term() + "\r\n" + state_lines(context.state());
+  const std::string text =
+      "# Server\r\nserver:holdfast\r\nholdfast_version:" + context.greeting().version +
+      "\r\nprocess_id:" + std::to_string(::getpid()) +
+      "\r\nuptime_in_seconds:" + std::to_string(up.count()) +
+      "\r\n\r\n# Clients\r\nconnected_clients:" + std::to_string(context.connections()) +
+      "\r\n\r\n# Journal\r\nleads:" + (context.leads() ? "1" : "0") +
+      "\r\nleader:" + context.leader() + "\r\njournal:" + context.greeting().journal +
+      "\r\njournal_id:" + context.journal_id() + "\r\nterm:" + context.term() + "\r\n" +
+      state_lines(context.state());
   std::string bytes;
   append_text(bytes, text);
   input.connection.reply(bytes);
@@ -203,10 +248,8 @@ void subscribe(const CommandInput& input) {
   if (input.words.size() < 2) return fail(input, "ERR SUBSCRIBE needs a channel");
   for (std::size_t i = 1; i < input.words.size(); ++i) {
     const std::string channel(input.word(i));
-    if (!input.context.subscribe(input.connection, channel)) {
-      return fail(input, input.context.is_channel(channel)
-                             ? "ERR this connection has as many channels as are allowed"
-                             : "ERR no such channel: this server has Holdfast's and RLock's");
+    if (const auto joined = input.context.subscribe(input.connection, channel); !joined) {
+      return fail(input, failure_text(joined.error()));
     }
     tell_subscription(input, "subscribe", channel);
   }
@@ -225,10 +268,17 @@ void unsubscribe(const CommandInput& input) {
 }
 
 constexpr std::pair<std::string_view, void (*)(const CommandInput&)> kCommands[] = {
-    {"HELLO", hello},     {"PING", ping},       {"ECHO", echo},
-    {"QUIT", quit},       {"SELECT", select},   {"AUTH", auth},
-    {"CLIENT", client},   {"COMMAND", command}, {"INFO", info},
-    {"SUBSCRIBE", subscribe}, {"UNSUBSCRIBE", unsubscribe},
+    {"HELLO", hello},
+    {"PING", ping},
+    {"ECHO", echo},
+    {"QUIT", quit},
+    {"SELECT", select},
+    {"AUTH", auth},
+    {"CLIENT", client},
+    {"COMMAND", command},
+    {"INFO", info},
+    {"SUBSCRIBE", subscribe},
+    {"UNSUBSCRIBE", unsubscribe},
 };
 
 }  // namespace
@@ -244,9 +294,11 @@ std::string command_word(std::string_view word) {
 void run_command(CommandContext& context, Connection& connection, const Words& words) {
   const CommandInput input{context, connection, words};
   const std::string name = command_word(words.front());
-  const auto* const found =
-      std::find_if(std::begin(kCommands), std::end(kCommands),
-                   [&](const auto& each) { return each.first == name; });
+  if (must_log_in(input) && name != "HELLO" && name != "AUTH" && name != "QUIT") {
+    return fail(input, kNoAuth);
+  }
+  const auto* const found = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                         [&](const auto& each) { return each.first == name; });
   found == std::end(kCommands) ? refuse(input, name) : found->second(input);
 }
 

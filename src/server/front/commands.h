@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,11 +18,14 @@ namespace holdfast::server {
 // The parts of the front that commands need.
 class CommandContext {
  public:
-  // Whether there can be such a channel.
-  virtual bool is_channel(std::string_view channel) const = 0;
-  // False: not a channel, or too many.
-  virtual bool subscribe(Connection& connection, const std::string& channel) = 0;
+  // Errors: kInvalidArgument (not a channel, or too many), kPermissionDenied.
+  virtual Result<void> subscribe(Connection& connection, const std::string& channel) = 0;
   virtual void unsubscribe(Connection& connection, const std::string& channel) = 0;
+  virtual bool has_users() const = 0;
+  // The connection begins no other request until `done` was called with the outcome. Errors:
+  // kPermissionDenied, kUnavailable (too much to do; come again).
+  virtual void log_in(Connection& connection, const std::string& user, const std::string& password,
+                      std::function<void(const Result<void>&)> done) = 0;
   virtual std::size_t connections() const = 0;
   virtual const Greeting& greeting() const = 0;
   // A lock's, when it is free and was held not long ago.
@@ -40,6 +44,7 @@ class CommandContext {
 // A command or an option in capital letters, cut and without control characters: fit for a message.
 std::string command_word(std::string_view word);
 
+// A connection that must log in can do nothing else before.
 void run_command(CommandContext& context, Connection& connection, const Words& words);
 
 }  // namespace holdfast::server

@@ -1,14 +1,13 @@
 #include "src/server/front/connection.h"
 
-#include <sys/socket.h>
-
-#include <cerrno>
 #include <utility>
 
 #include "src/server/front/reply_writer.h"
 
 namespace holdfast::server {
 namespace {
+
+using port::SocketIo;
 
 constexpr int kReadsPerTurn = 4;  // Then other connections have their turn.
 constexpr std::size_t kKept = 64 * 1'024;
@@ -19,10 +18,12 @@ RequestLimits first_limits(const FrontLimits& limits) {
 
 }  // namespace
 
-Connection::Connection(asio::ip::tcp::socket socket, ConnectionOwner& owner, std::uint64_t id)
+Connection::Connection(Stream stream, ConnectionOwner& owner, std::uint64_t id,
+                       std::string client_address)
     : number(id),
       since(base::BootClock::now()),
-      socket_(std::move(socket)),
+      address(std::move(client_address)),
+      stream_(std::move(stream)),
       owner_(owner),
       reader_(first_limits(owner.limits())) {}
 
@@ -30,8 +31,7 @@ void Connection::start() { wait_read(); }
 
 void Connection::close() {
   if (closed()) return;
-  std::error_code ignored;
-  socket_.close(ignored);
+  stream_.close();
   owner_.account(accounted_, 0);
   accounted_ = 0;
   owner_.on_closed(*this);
@@ -43,36 +43,34 @@ bool Connection::full() const {
 }
 
 void Connection::wait_read() {
-  if (reading_ || closed() || draining_ || ending_ || full()) return;
+  if (reading_ || closed() || draining_ || ending_ || paused_ || full()) return;
   reading_ = true;
-  socket_.async_wait(asio::ip::tcp::socket::wait_read,
-                     [self = shared_from_this()](std::error_code error) {
-                       self->reading_ = false;
-                       if (!error && !self->closed()) self->on_readable();
-                     });
+  stream_.when_readable([self = shared_from_this()](std::error_code error) {
+    self->reading_ = false;
+    if (!error && !self->closed()) self->on_readable();
+  });
 }
 
 void Connection::wait_write() {
   if (writing_ || closed()) return;
   writing_ = true;
-  socket_.async_wait(asio::ip::tcp::socket::wait_write,
-                     [self = shared_from_this()](std::error_code error) {
-                       self->writing_ = false;
-                       if (!error && !self->closed()) self->flush();
-                     });
+  stream_.when_writable([self = shared_from_this()](std::error_code error) {
+    self->writing_ = false;
+    if (!error && !self->closed()) self->flush();
+  });
 }
 
 void Connection::on_readable() {
   queued_ = true;  // The answers of this turn are written at its end.
   std::string& scratch = owner_.scratch();
-  for (int turn = 0; turn < kReadsPerTurn && !draining_ && !ending_ && !full(); ++turn) {
-    const ssize_t got =
-        ::recv(socket_.native_handle(), scratch.data(), scratch.size(), MSG_DONTWAIT);
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return close();
-    if (got < 0) break;
-    const auto bytes = static_cast<std::size_t>(got);
-    if (!take({scratch.data(), bytes})) return;
-    if (bytes < scratch.size()) break;
+  for (int turn = 0; turn < kReadsPerTurn && !draining_ && !ending_ && !paused_ && !full();
+       ++turn) {
+    const SocketIo io = stream_.read(scratch.data(), scratch.size());
+    if (io.next == SocketIo::Next::kWantRead) break;
+    // No honest client makes TLS itself answer while it does not read.
+    if (io.next != SocketIo::Next::kDone) return close();
+    if (!take({scratch.data(), io.bytes})) return;
+    if (io.bytes < scratch.size() && !stream_.buffers()) break;
   }
   flush();
   wait_read();
@@ -81,18 +79,34 @@ void Connection::on_readable() {
 // False: the connection is closed.
 bool Connection::take(std::string_view bytes) {
   reader_.feed(bytes);
-  while (!ending_) {
+  while (!ending_ && !paused_) {
     const auto whole = reader_.next(words_);
     if (!whole) {
       refuse(whole.error());
       return !closed();
     }
     if (!*whole) break;
-    if (!std::exchange(greeted, true)) reader_.set_limits({});
     owner_.on_request(*this, words_);
     if (closed()) return false;
+    greet();
   }
-  return account();
+  return count_bytes();
+}
+
+void Connection::greet() {
+  if (greeted || !owner_.knows(*this)) return;
+  greeted = true;
+  reader_.set_limits({});
+  owner_.on_greeted(*this);
+}
+
+void Connection::resume() {
+  paused_ = false;
+  if (closed()) return;
+  greet();
+  queued_ = true;
+  if (!take({})) return;
+  flush();
 }
 
 void Connection::refuse(const Error& why) {
@@ -102,7 +116,7 @@ void Connection::refuse(const Error& why) {
   close_after_replies();
 }
 
-bool Connection::account() {
+bool Connection::count_bytes() {
   const std::size_t now = reader_.unfinished() + out_.size();
   const std::size_t before = std::exchange(accounted_, now);
   if (owner_.account(before, now)) return true;
@@ -157,21 +171,19 @@ void Connection::flush() {
   queued_ = false;
   if (closed()) return;
   while (sent_ < out_.size()) {
-    const ssize_t done = ::send(socket_.native_handle(), out_.data() + sent_, out_.size() - sent_,
-                                MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0 && errno == EAGAIN) {
+    const SocketIo io = stream_.write(std::string_view(out_).substr(sent_));
+    if (io.next == SocketIo::Next::kEnded) return close();
+    if (io.next != SocketIo::Next::kDone) {
       out_.erase(0, std::exchange(sent_, 0));
-      if (account()) wait_write();
+      if (count_bytes()) wait_write();
       return;
     }
-    if (done < 0) return close();
-    sent_ += static_cast<std::size_t>(done);
+    sent_ += io.bytes;
   }
   sent_ = 0;
   if (out_.capacity() > kKept) out_ = std::string();
   out_.clear();
-  if (!account()) return;
+  if (!count_bytes()) return;
   if (ending_ && slots_.empty()) return close();
   wait_read();
 }

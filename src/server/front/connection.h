@@ -12,12 +12,12 @@
 #include <string>
 #include <string_view>
 
-#include <asio/ip/tcp.hpp>
-
 #include "src/base/clock.h"
+#include "src/server/access/account.h"
 #include "src/server/front/calls.h"
 #include "src/server/front/front.h"
 #include "src/server/front/request_reader.h"
+#include "src/server/front/stream.h"
 
 namespace holdfast::server {
 
@@ -29,6 +29,8 @@ class ConnectionOwner {
  public:
   // Answers the request by reply() or by begin() and finish().
   virtual void on_request(Connection& connection, const Words& words) = 0;
+  // Its client is known from now on.
+  virtual void on_greeted(const Connection& connection) = 0;
   // It is closed: nothing of it may be used any more.
   virtual void on_closed(Connection& connection) = 0;
   // Its bytes are to be written when all that is at hand was done.
@@ -36,6 +38,8 @@ class ConnectionOwner {
   // The bytes that it keeps: `before` until now, `now` from now on. False: too many in all.
   virtual bool account(std::size_t before, std::size_t now) = 0;
   virtual const FrontLimits& limits() const = 0;
+  // Whether it is known who its client is. Until then it has the limits of a stranger.
+  virtual bool knows(const Connection& connection) const = 0;
   // A place to read into, for the moment.
   virtual std::string& scratch() = 0;
 
@@ -48,14 +52,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Number of a request on this connection.
   using Turn = std::uint64_t;
 
-  Connection(asio::ip::tcp::socket socket, ConnectionOwner& owner, std::uint64_t number);
+  Connection(Stream stream, ConnectionOwner& owner, std::uint64_t number, std::string address);
 
   void start();
   // From the first call on nothing is read, written or told.
   void close();
-  bool closed() const { return !socket_.is_open(); }
+  bool closed() const { return !stream_.is_open(); }
   // Reads no more requests.
   void stop_reading() { draining_ = true; }
+  // Begins no request until resume(), which must not be called from within a request.
+  void pause() { paused_ = true; }
+  void resume();
 
   // --- Replies, in the protocol's form.
   void reply(std::string_view bytes);
@@ -70,9 +77,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // --- Kept here for the front.
   const std::uint64_t number;
   const base::BootInstant since;
+  const std::string address;  // The client's, without its port.
   int protocol = 2;
   bool attached = false;
-  bool greeted = false;  // It has sent a whole request.
+  bool greeted = false;  // It is no stranger any more.
+  AccountPtr account{};  // Once it is logged in.
   std::string name{};    // By CLIENT SETNAME.
   OwnerCache owners{};
   std::set<std::string, std::less<>> channels{};
@@ -87,12 +96,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void wait_write();
   void on_readable();
   bool take(std::string_view bytes);
+  void greet();
   bool full() const;
   void hand_over_ready();
-  bool account();
+  bool count_bytes();
   void refuse(const Error& why);
 
-  asio::ip::tcp::socket socket_;
+  Stream stream_;
   ConnectionOwner& owner_;
   RequestReader reader_;
   Words words_;
@@ -104,6 +114,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool reading_ = false;
   bool writing_ = false;
   bool queued_ = false;  // For flush_later().
+  bool paused_ = false;
   bool draining_ = false;
   bool ending_ = false;
 };

@@ -1,6 +1,10 @@
 #include "src/server/front/front.h"
 
 #include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -15,6 +19,8 @@
 #include "holdfast/detail/number.h"
 #include "src/machine/effect.h"
 #include "src/port/boot_timer.h"
+#include "src/server/access/account.h"
+#include "src/server/access/gate.h"
 #include "src/server/front/call_runner.h"
 #include "src/server/front/commands.h"
 #include "src/server/front/connection.h"
@@ -31,8 +37,17 @@ using asio::ip::tcp;
 constexpr std::size_t kScratch = 64 * 1'024;
 // After an accept that failed for want of descriptors.
 constexpr std::chrono::milliseconds kAcceptPause{100};
-constexpr std::string_view kPrefix = "hf1:";
 constexpr std::string_view kClientChannel = "hf1:@";
+
+// The lock whose changes a channel tells of.
+std::optional<std::string> lock_of_channel(const std::string& channel) {
+  if (channel.starts_with(kRedissonChannel)) {
+    std::string lock = channel.substr(kRedissonChannel.size());
+    const std::string plain = lock.size() > 2 ? lock.substr(1, lock.size() - 2) : std::string();
+    return !plain.empty() && redisson_channel_of(plain) == channel ? plain : lock;
+  }
+  return lock_of_value_channel(channel);
+}
 
 Error bad_address(const std::string& text, const std::string& why) {
   return {Errc::kInvalidArgument, "the address '" + text + "' " + why};
@@ -49,8 +64,22 @@ std::string lack_of_files(const std::error_code& error) {
              : ". New clients wait. Raise the kernel's limit, fs.file-max";
 }
 
+// Why a server with that door must not listen beyond loopback; empty: it may.
+std::string missing(const FrontDoor& door) {
+  if (door.users == nullptr) {
+    return "is not of this host alone, and this server has no users: everybody on the network "
+           "could take and break locks. Give it --users FILE, or listen on 127.0.0.1 or [::1]";
+  }
+  if (door.tls == nullptr && !door.plaintext) {
+    return "is not of this host alone, and this server has no TLS: the network would hear the "
+           "passwords. Give it --tls-cert FILE and --tls-key FILE, or --plaintext where the "
+           "network itself encrypts";
+  }
+  return {};
+}
+
 // "host:port", "[v6]:port".
-Result<tcp::endpoint> parse_address(const std::string& text) {
+Result<tcp::endpoint> parse_address(const std::string& text, const FrontDoor& door) {
   const std::size_t colon = text.rfind(':');
   if (colon == text.npos) return bad_address(text, "has no port: write 127.0.0.1:7420");
   const auto port = detail::parse_number<std::uint16_t>(std::string_view(text).substr(colon + 1));
@@ -61,9 +90,8 @@ Result<tcp::endpoint> parse_address(const std::string& text) {
   std::error_code error;
   const auto address = asio::ip::make_address(host, error);
   if (error) return bad_address(text, "does not begin with an IP address");
-  if (!address.is_loopback()) {
-    return bad_address(text, "is not of this host alone: this version has no users and no TLS, so "
-                             "it listens on loopback only (127.0.0.1 or [::1])");
+  if (const std::string why = missing(door); !address.is_loopback() && !why.empty()) {
+    return bad_address(text, why);
   }
   return tcp::endpoint(address, *port);
 }
@@ -85,6 +113,10 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   // --- Connections.
   void accept();
   void admit(tcp::socket socket);
+  bool has_room_for(const std::string& address);
+  void begin(Stream stream, std::string address);
+  void shake_hands(tcp::socket socket, std::string address);
+  void leave_strangers(const std::string& address);
   void check_first_requests();
   void flush_all();
   void close_connections();
@@ -92,6 +124,7 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   void tell(const std::string& channel, std::string_view payload);
 
   void on_request(Connection& connection, const Words& words) override;
+  void on_greeted(const Connection& connection) override;
   void on_closed(Connection& connection) override;
   void flush_later(ConnectionPtr connection) override;
   bool account(std::size_t before, std::size_t now) override {
@@ -99,14 +132,19 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
     return now <= before || buffered <= limits_.buffered;
   }
   const FrontLimits& limits() const override { return limits_; }
+  bool knows(const Connection& connection) const override {
+    return door.users == nullptr || connection.account != nullptr;
+  }
   std::string& scratch() override { return scratch_; }
 
   // --- Commands.
-  bool is_channel(std::string_view channel) const override {
-    return channel.starts_with(kPrefix) || channel.starts_with(kRedissonChannel);
-  }
-  bool subscribe(Connection& connection, const std::string& channel) override;
+  Result<void> subscribe(Connection& connection, const std::string& channel) override;
   void unsubscribe(Connection& connection, const std::string& channel) override;
+  bool has_users() const override { return door.users != nullptr; }
+  void log_in(Connection& connection, const std::string& user, const std::string& password,
+              std::function<void(const Result<void>&)> done) override;
+  Result<void> join(Connection& connection, const UserPtr& user);
+  void leave_account(const AccountPtr& account);
   std::size_t connections() const override { return open.size(); }
   const Greeting& greeting() const override { return greeting_; }
   std::optional<machine::Token> last_token(const std::string& lock) const override {
@@ -139,6 +177,13 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   bool watches_fresh = false;
   std::vector<ConnectionPtr> to_flush;
   std::size_t buffered = 0;
+  FrontDoor door;
+  std::unique_ptr<Gate> gate;  // Once there are users or TLS.
+  // Users with connections, by their names.
+  std::map<std::string, AccountPtr, std::less<>> accounts;
+  // Sockets in a handshake and connections that are not greeted, by address.
+  std::unordered_map<std::string, std::size_t> strangers;
+  std::size_t strangers_in_all = 0;
   Subscriptions subscriptions;
   LastTokens last_tokens;
   UnlockAnswers unlock_answers;
@@ -164,22 +209,69 @@ void Front::Impl::accept() {
 void Front::Impl::admit(tcp::socket socket) {
   std::error_code ignored;
   socket.non_blocking(true, ignored);
-  if (open.size() >= limits_.connections) {
-    if (!std::exchange(told_of_limit, true)) {
-      warn("refused a connection: there are " + std::to_string(open.size()) +
-           " already, and no more are served");
-    }
+  const tcp::endpoint peer = socket.remote_endpoint(ignored);
+  std::string address = peer.address().to_string();
+  if (!has_room_for(address)) {
+    // In the middle of a handshake it would be no text.
+    if (door.tls != nullptr) return;
     std::string bytes;
     append_error(bytes, "ERR max number of clients reached");
     socket.send(asio::buffer(bytes), 0, ignored);
     return;
   }
   socket.set_option(tcp::no_delay(true), ignored);
-  const auto connection = std::make_shared<Connection>(std::move(socket), *this, next_number++);
+  if (door.tls != nullptr) return shake_hands(std::move(socket), std::move(address));
+  begin({std::move(socket), nullptr}, std::move(address));
+}
+
+bool Front::Impl::has_room_for(const std::string& address) {
+  const bool full = open.size() >= limits_.connections;
+  std::size_t& of_address = strangers[address];
+  const bool strange = gate != nullptr && (strangers_in_all >= limits_.strangers ||
+                                           of_address >= limits_.strangers_of_address);
+  if (full || strange) {
+    if (of_address == 0) strangers.erase(address);
+    if (!std::exchange(told_of_limit, true)) {
+      warn("refused a connection of " + address + ": there are " +
+           std::to_string(full ? open.size() : strangers_in_all) +
+           (full ? " already, and no more are served" : " already that have not logged in"));
+    }
+    return false;
+  }
+  ++of_address;
+  ++strangers_in_all;
+  return true;
+}
+
+void Front::Impl::leave_strangers(const std::string& address) {
+  const auto found = strangers.find(address);
+  --strangers_in_all;
+  if (--found->second == 0) strangers.erase(found);
+}
+
+void Front::Impl::begin(Stream stream, std::string address) {
+  const auto connection =
+      std::make_shared<Connection>(std::move(stream), *this, next_number++, std::move(address));
   open.emplace(connection->number, connection);
   fresh.emplace_back(connection->since + limits_.first_time, connection);
   if (!watches_fresh) check_first_requests();
   connection->start();
+}
+
+// On the gate's thread. Until then nothing else of the front knows the socket.
+void Front::Impl::shake_hands(tcp::socket socket, std::string address) {
+  const auto protocol = socket.local_endpoint().protocol();
+  auto session = door.tls->session(socket.native_handle());
+  if (session == nullptr) return leave_strangers(address);
+  const int fd = socket.release();
+  gate->shake_hands(fd, std::move(session),
+                    [self = shared_from_this(), protocol, address](
+                        int done, std::unique_ptr<port::TlsSession> tls) {
+                      if (done < 0) return self->leave_strangers(address);
+                      tcp::socket mine(self->io, protocol, done);
+                      if (!self->acceptor.is_open()) return self->leave_strangers(address);
+                      self->begin({std::move(mine), std::move(tls)}, address);
+                    });
 }
 
 void Front::Impl::check_first_requests() {
@@ -209,7 +301,11 @@ void Front::Impl::flush_all() {
   for (const ConnectionPtr& each : now) each->flush();
 }
 
+void Front::Impl::on_greeted(const Connection& connection) { leave_strangers(connection.address); }
+
 void Front::Impl::on_closed(Connection& connection) {
+  if (!connection.greeted) leave_strangers(connection.address);
+  leave_account(std::exchange(connection.account, nullptr));
   while (!connection.channels.empty()) unsubscribe(connection, *connection.channels.begin());
   open.erase(connection.number);
 }
@@ -220,6 +316,7 @@ void Front::Impl::close_all() {
   pause.stop();
   first_requests.stop();
   close_connections();
+  gate.reset();
 }
 
 void Front::Impl::close_connections() {
@@ -230,12 +327,64 @@ void Front::Impl::close_connections() {
   }
 }
 
-bool Front::Impl::subscribe(Connection& connection, const std::string& channel) {
-  if (!is_channel(channel) || connection.channels.size() >= limits_.channels) return false;
-  if (!connection.channels.insert(channel).second) return true;
+void Front::Impl::log_in(Connection& connection, const std::string& user,
+                         const std::string& password,
+                         std::function<void(const Result<void>&)> done) {
+  connection.pause();
+  gate->judge(user, password, connection.address,
+              [self = shared_from_this(), own = connection.shared_from_this(),
+               done = std::move(done)](Gate::Verdict verdict, const UserPtr& known) {
+                if (own->closed()) return;
+                if (verdict == Gate::Verdict::kRight) {
+                  done(self->join(*own, known));
+                } else if (verdict == Gate::Verdict::kWrong) {
+                  done(Error(Errc::kPermissionDenied,
+                             "this server does not accept this user and password"));
+                } else {
+                  done(Error(Errc::kUnavailable, "too many log in at once: come again"));
+                }
+                own->resume();
+              });
+}
+
+Result<void> Front::Impl::join(Connection& connection, const UserPtr& user) {
+  AccountPtr& account = accounts[user->name];
+  if (account == nullptr) account = std::make_shared<Account>(user);
+  if (user->connections > 0 && account->connections >= user->connections) {
+    return Error(Errc::kUnavailable, "user '" + user->name + "' has " +
+                                         std::to_string(user->connections) +
+                                         " connections already, and may have no more");
+  }
+  ++account->connections;
+  leave_account(std::exchange(connection.account, account));
+  return {};
+}
+
+void Front::Impl::leave_account(const AccountPtr& account) {
+  if (account != nullptr && --account->connections == 0) accounts.erase(account->user->name);
+}
+
+Result<void> Front::Impl::subscribe(Connection& connection, const std::string& channel) {
+  const auto lock = lock_of_channel(channel);
+  if (!lock && !channel.starts_with(kClientChannel)) {
+    return Error(Errc::kInvalidArgument, "no such channel: this server has Holdfast's and RLock's");
+  }
+  if (lock) {
+    if (auto denied = refuse(connection.account, Right::kObserve, *lock)) return *denied;
+  }
+  if (connection.channels.size() >= limits_.channels) {
+    return Error(Errc::kInvalidArgument, "this connection has as many channels as are allowed");
+  }
+  // The name of a client is its own secret. Still, no other user may listen to it.
+  for (const Connection* each : lock ? std::vector<Connection*>() : subscriptions.of(channel)) {
+    if (each->account != connection.account) {
+      return Error(Errc::kPermissionDenied, "another user's client listens on this channel");
+    }
+  }
+  if (!connection.channels.insert(channel).second) return {};
   subscriptions.join(channel, connection);
   if (!channel.starts_with(kClientChannel)) ++value_channels;
-  return true;
+  return {};
 }
 
 void Front::Impl::unsubscribe(Connection& connection, const std::string& channel) {
@@ -261,7 +410,7 @@ void Front::Impl::tell(const std::string& channel, std::string_view payload) {
 }
 
 void Front::Impl::on_request(Connection& connection, const Words& words) {
-  if (service == nullptr) {
+  if (service == nullptr || !knows(connection)) {
     run_command(*this, connection, words);
   } else if (words.front() == "HF1") {
     run_call(*service, *this, connection, words);
@@ -278,6 +427,24 @@ Front::~Front() { impl_->close_all(); }
 
 void Front::warn_by(std::function<void(const std::string&)> warn) { impl_->warn = std::move(warn); }
 
+void Front::guard(FrontDoor door) {
+  Impl& impl = *impl_;
+  impl.door = std::move(door);
+  if (impl.gate == nullptr && (impl.door.users != nullptr || impl.door.tls != nullptr)) {
+    impl.gate = std::make_unique<Gate>(impl.io, impl.limits_.gate);
+  }
+  if (impl.door.users == nullptr) return;
+  impl.gate->use(impl.door.users);
+  std::vector<ConnectionPtr> changed;
+  for (const auto& [number, connection] : impl.open) {
+    if (connection->account == nullptr) continue;
+    const User& before = *connection->account->user;
+    const UserPtr now = impl.door.users->find(before.name);
+    if (now == nullptr || *now != before) changed.push_back(connection);
+  }
+  for (const ConnectionPtr& each : changed) each->close();
+}
+
 void Front::serve(Service& service) {
   impl_->service = &service;
   impl_->leader_.clear();
@@ -293,7 +460,7 @@ void Front::stand_by(const std::string& leader) {
 }
 
 Result<void> Front::listen(const std::string& address) {
-  const auto endpoint = parse_address(address);
+  const auto endpoint = parse_address(address, impl_->door);
   if (!endpoint) return endpoint.error();
   std::error_code error;
   tcp::acceptor& acceptor = impl_->acceptor;

@@ -1,7 +1,7 @@
 // The lock service's port: connections in the Redis protocol, and the calls that come over them.
 //
-//   socket ─ RequestReader ─ Connection ─ Service ─ answers ─ socket
-//                               └ subscriptions ─ pushes ─┘
+//   socket ─ Gate (TLS, log-in) ─ RequestReader ─ Connection ─ Service ─ answers ─ socket
+//                                                    └ subscriptions ─ pushes ─┘
 //
 // Guarantee: a connection gets its replies in the order of its requests. Whatever its client sends,
 // or does not read, costs no more than its share: see FrontLimits.
@@ -21,6 +21,9 @@
 #include <string>
 
 #include "holdfast/result.h"
+#include "src/port/server_tls.h"
+#include "src/server/access/gate.h"
+#include "src/server/access/users.h"
 #include "src/server/service.h"
 
 namespace holdfast::server {
@@ -39,6 +42,17 @@ struct FrontLimits {
   // beyond it is closed.
   std::size_t buffered = std::size_t{512} << 20U;
   std::size_t channels = 4'096;  // Subscriptions of one connection.
+  // Connections that are not known yet, in all and of one address (safety rule 65).
+  std::size_t strangers = 4'096;
+  std::size_t strangers_of_address = 256;
+  GateLimits gate{};
+};
+
+// The rules about who may come in.
+struct FrontDoor {
+  UsersPtr users{};          // Null: everybody who reaches the port may do everything.
+  port::ServerTlsPtr tls{};  // Null: no encryption.
+  bool plaintext = false;    // Beyond this host, too.
 };
 
 struct Greeting {
@@ -60,11 +74,14 @@ class Front final : public ServiceListener {
   // Closes all connections, but goes on listening: until the next serve(), a request for a lock is
   // refused, with the address of the server that leads (empty: not known).
   void stand_by(const std::string& leader);
+  // Before listen(), or later: then connections of users whose line has changed are closed, and new
+  // ones get the new certificate. A port that spoke TLS does so for ever.
+  void guard(FrontDoor door);
   // Operators should know these, such as a lack of descriptors. `warn` is called on the loop's
   // thread and must not block.
   void warn_by(std::function<void(const std::string&)> warn);
-  // "127.0.0.1:7420", "[::1]:0". Errors: kInvalidArgument (no such address, or not of loopback),
-  // kUnavailable (the port is in use), kPermissionDenied.
+  // "127.0.0.1:7420", "[::1]:0". Errors: kInvalidArgument (no such address, or one that needs users
+  // and TLS), kUnavailable (the port is in use), kPermissionDenied.
   Result<void> listen(const std::string& address);
   // With the port that the system chose.
   std::string address() const;

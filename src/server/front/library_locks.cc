@@ -13,6 +13,7 @@
 #include "src/server/front/commands.h"
 #include "src/server/front/library_scripts.h"
 #include "src/server/front/library_steps.h"
+#include "src/server/sha1.h"
 
 namespace holdfast::server {
 namespace {
@@ -237,14 +238,14 @@ void run_script(const Input& input, const LibraryScript& script) {
   script.keys == 1 ? run_on_one(input, reply, *call) : run_on_all(input, reply, *call);
 }
 
-void refuse_script(const PendingReply& reply, const std::string& sha1) {
+void refuse_unknown(const PendingReply& reply, const std::string& sha1) {
   reply.fail(refusal("the script " + sha1 + " is of no lock library that this service knows"));
 }
 
 void eval(const Input& input) {
-  const std::string sha1 = sha1_of_script(input.word(1));
+  const std::string sha1 = sha1_hex(input.word(1));
   const LibraryScript* const known = find_script(sha1);
-  known == nullptr ? refuse_script(PendingReply(input.connection), sha1)
+  known == nullptr ? refuse_unknown(PendingReply(input.connection), sha1)
                    : run_script(input, *known);
 }
 
@@ -259,8 +260,8 @@ void script(const Input& input) {
   const std::string what = command_word(input.word(1));
   const PendingReply reply(input.connection);
   if (what == "LOAD") {
-    const std::string sha1 = sha1_of_script(input.word(2));
-    return find_script(sha1) == nullptr ? refuse_script(reply, sha1) : reply.text(sha1);
+    const std::string sha1 = sha1_hex(input.word(2));
+    return find_script(sha1) == nullptr ? refuse_unknown(reply, sha1) : reply.text(sha1);
   }
   if (what != "EXISTS") return reply.fail(refusal("SCRIPT has LOAD and EXISTS only"));
   std::string bytes;
@@ -279,26 +280,70 @@ void hget(const Input& input) {
   run_redisson_question(input.service, input.connection, input.words, /*counts=*/true);
 }
 
+enum class NamesLocks { kNone, kOne, kAll, kOfScript };
+
 struct LibraryCommand {
   std::string_view name;
   std::size_t least_words;
   std::size_t most_words;
   void (*run)(const Input&);
+  NamesLocks names;
+  Right right;  // To each of its keys.
 };
 constexpr std::size_t kMostWords = 130;
 constexpr LibraryCommand kLibraryCommands[] = {
-    {"SET", 3, 16, set},
-    {"GET", 2, 2, get},
-    {"DEL", 2, kMostWords, del},
-    {"EXISTS", 2, kMostWords, exists},
-    {"PTTL", 2, 2, pttl},
-    {"PEXPIRE", 3, 4, pexpire},
-    {"EVAL", 3, kMostWords, eval},
-    {"EVALSHA", 3, kMostWords, evalsha},
-    {"SCRIPT", 3, kMostWords, script},
-    {"HEXISTS", 3, 3, hexists},
-    {"HGET", 3, 3, hget},
+    {"SET", 3, 16, set, NamesLocks::kOne, Right::kAcquire},
+    {"GET", 2, 2, get, NamesLocks::kOne, Right::kObserve},
+    {"DEL", 2, kMostWords, del, NamesLocks::kAll, Right::kBreak},
+    {"EXISTS", 2, kMostWords, exists, NamesLocks::kAll, Right::kObserve},
+    {"PTTL", 2, 2, pttl, NamesLocks::kOne, Right::kObserve},
+    {"PEXPIRE", 3, 4, pexpire, NamesLocks::kOne, Right::kAcquire},
+    {"EVAL", 3, kMostWords, eval, NamesLocks::kOfScript, Right::kAcquire},
+    {"EVALSHA", 3, kMostWords, evalsha, NamesLocks::kOfScript, Right::kAcquire},
+    {"SCRIPT", 3, kMostWords, script, NamesLocks::kNone, Right::kObserve},
+    {"HEXISTS", 3, 3, hexists, NamesLocks::kOne, Right::kObserve},
+    {"HGET", 3, 3, hget, NamesLocks::kOne, Right::kObserve},
 };
+
+// The keys of a script that are locks. Redisson gives channels and names of answers as keys, too.
+std::size_t count_locks(const LibraryScript& script, std::size_t keys) {
+  const bool redisson = script.does >= LibraryScript::Does::kRedissonTake;
+  return redisson && script.keys != LibraryScript::kMany ? 1 : keys;
+}
+
+bool takes_or_looks(const LibraryScript& script) {
+  using Does = LibraryScript::Does;
+  constexpr Does kCounted[] = {Does::kExtendOrTake, Does::kTimeLeft, Does::kTakeOrKeep,
+                               Does::kTakeAll, Does::kRedissonTake};
+  return std::find(std::begin(kCounted), std::end(kCounted), script.does) != std::end(kCounted);
+}
+
+// A script that is not known, or whose keys are wrong, is refused later.
+std::optional<Error> refuse_script(const AccountPtr& account, const Words& words) {
+  const bool by_text = command_word(words[0]) == "EVAL";
+  const LibraryScript* const known = find_script(by_text ? sha1_hex(words[1]) : words[1]);
+  const auto keys = detail::parse_number<std::size_t>(words[2]);
+  if (known == nullptr || !keys || *keys > words.size() - 3) return std::nullopt;
+  const bool forces = known->does == LibraryScript::Does::kRedissonForce;
+  const Right right = forces ? Right::kBreak : Right::kAcquire;
+  for (std::size_t i = 0; i < std::min(*keys, count_locks(*known, *keys)); ++i) {
+    if (auto denied = refuse(account, right, words[3 + i])) return denied;
+  }
+  if (!takes_or_looks(*known)) return std::nullopt;
+  return account->refuse_rate(base::BootClock::now());
+}
+
+std::optional<Error> refuse_command(const AccountPtr& account, const LibraryCommand& command,
+                                    const Words& words) {
+  if (account == nullptr || command.names == NamesLocks::kNone) return std::nullopt;
+  if (command.names == NamesLocks::kOfScript) return refuse_script(account, words);
+  const std::size_t end = command.names == NamesLocks::kOne ? 2 : words.size();
+  for (std::size_t i = 1; i < end; ++i) {
+    if (auto denied = refuse(account, command.right, words[i])) return denied;
+  }
+  const bool counts = command.right == Right::kObserve || command.name == "SET";
+  return counts ? account->refuse_rate(base::BootClock::now()) : std::nullopt;
+}
 
 }  // namespace
 
@@ -311,6 +356,8 @@ bool run_library_command(Service& service, UnlockAnswers& answers, Connection& c
   if (row == std::end(kLibraryCommands)) return false;
   if (words.size() < row->least_words || words.size() > row->most_words) {
     PendingReply(connection).fail(refusal("wrong number of words for '" + name + "'"));
+  } else if (const auto denied = refuse_command(connection.account, *row, words)) {
+    PendingReply(connection).fail(*denied);
   } else {
     row->run({service, answers, connection, words});
   }

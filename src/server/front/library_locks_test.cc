@@ -9,6 +9,7 @@
 
 #include "src/base/clock.h"
 #include "src/server/front/library_scripts.h"
+#include "src/server/sha1.h"
 #include "src/server/testing/plain_client.h"
 
 namespace holdfast::server {
@@ -263,11 +264,11 @@ TEST(LibraryLeaseTest, AGrantThatEndedBeforeItsAnswerIsNone) {
 }
 
 TEST(ScriptSha1Test, IsThatOfTheStandard) {
-  EXPECT_EQ(sha1_of_script(""), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
-  EXPECT_EQ(sha1_of_script("abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
-  EXPECT_EQ(sha1_of_script("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+  EXPECT_EQ(sha1_hex(""), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+  EXPECT_EQ(sha1_hex("abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
+  EXPECT_EQ(sha1_hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
             "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
-  EXPECT_EQ(sha1_of_script(std::string(1'000'000, 'a')),
+  EXPECT_EQ(sha1_hex(std::string(1'000'000, 'a')),
             "34aa973cd4c4daa4f61eeb2bdbad27316534016f");
 }
 

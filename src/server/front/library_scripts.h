@@ -44,8 +44,4 @@ struct LibraryScript {
 // By the SHA1 in hexadecimal digits, in any case; nullptr: it is not one of these.
 const LibraryScript* find_script(std::string_view sha1);
 
-// The SHA1 of a text (RFC 3174), in lower case. It names a script and protects nothing, so it is no
-// reason for libholdfast to need a library for cryptography.
-std::string sha1_of_script(std::string_view text);
-
 }  // namespace holdfast::server

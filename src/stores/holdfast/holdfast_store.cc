@@ -13,6 +13,7 @@
 #include "src/port/multi_request.h"
 #include "src/port/value_watches.h"
 #include "src/stores/holdfast/guarantees.h"
+#include "src/stores/holdfast/server_tls.h"
 #include "src/stores/holdfast/service_primary.h"
 #include "src/stores/holdfast/status.h"
 #include "src/stores/holdfast/url.h"
@@ -220,10 +221,11 @@ class HoldfastStore final : public port::Store {
 
   void probe(base::BootInstant deadline, Done<std::vector<Finding>> done) override {
     read(words({"HF1", "status", "0"}), deadline,
-         [done = std::move(done)](const Result<Reply>& reply) {
+         [way = holdfast::way_to(remote_->address),
+          done = std::move(done)](const Result<Reply>& reply) {
            if (!reply) return done(reply.error());
            const auto status = holdfast::status_of(*reply);
-           status ? done(holdfast::findings_of(*status)) : done(status.error());
+           status ? done(holdfast::findings_of(*status, way)) : done(status.error());
          });
   }
 
@@ -240,10 +242,10 @@ class HoldfastStore final : public port::Store {
     if (request.value && request.value->size() > kMaxValue) {
       return answer_later(redis::done_answer("toolarge", request.name), std::move(done));
     }
-    run(requests_.call(ScriptName::kSetValue, request.name,
-                       {redis::id_text(request.id), request.value.value_or(""),
-                        request.value ? "v" : "-", std::to_string(request.seq),
-                        std::to_string(request.ttl.count())}),
+    run(requests_.call(
+            ScriptName::kSetValue, request.name,
+            {redis::id_text(request.id), request.value.value_or(""), request.value ? "v" : "-",
+             std::to_string(request.seq), std::to_string(request.ttl.count())}),
         request.deadline, done_of(request.name, std::move(done)));
   }
 
@@ -463,7 +465,7 @@ class HoldfastStore final : public port::Store {
   port::Listener* const listener_;
   const std::string address_;
   const redis::Requests requests_;
-  bool durable_ = false;             // Set by connect(), as is the next.
+  bool durable_ = false;  // Set by connect(), as is the next.
   bool shared_ = false;
   std::atomic<int> subscribing_{0};  // Acquires whose first try, without waiting, is under way.
 
@@ -484,6 +486,12 @@ class HoldfastStore final : public port::Store {
 
 Result<std::unique_ptr<port::Store>> make_holdfast_store(port::StoreUrl url,
                                                          const port::StoreContext& context) {
+  if (context.server_tls != nullptr) {
+    auto made = holdfast::make_server_tls(context.server_tls->certificate, context.server_tls->key);
+    if (!made) return made.error();
+    context.server_tls->made = *std::move(made);
+    return std::unique_ptr<port::Store>();
+  }
   auto address = holdfast::parse_url(url);
   if (!address) return address.error();
   if (auto known = port::reject_unknown_options(url, "holdfast"); !known) return known.error();

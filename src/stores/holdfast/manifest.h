@@ -8,19 +8,23 @@
 
 namespace holdfast::stores::holdfast {
 
-inline constexpr std::string_view kUrlStarts[] = {"holdfast://"};
+inline constexpr std::string_view kUrlStarts[] = {"holdfast://", "holdfasts://"};
 inline constexpr StoreExample kExamples[] = {
-    {"holdfast://127.0.0.1:7420", "Holdfast's lock service ('holdfast serve')"}};
-inline constexpr std::string_view kOpenOptions[] = {"connect_timeout"};
+    {"holdfast://127.0.0.1:7420",
+     "Holdfast's lock service ('holdfast serve'); holdfasts://USER@HOST with TLS"}};
+inline constexpr std::string_view kOpenOptions[] = {
+    "connect_timeout", "user",     "password_file", "password_env", "password_fd",
+    "tls_ca",          "tls_cert", "tls_key",       "tls_name"};
 inline constexpr std::string_view kLeavesOut[] = {"watch-every-change", "survives-failover"};
 
 inline constexpr StoreKind kManifest{
     .name = "holdfast",
     .title = "Holdfast's lock service",
     .url_starts = kUrlStarts,
-    .pattern = "holdfast://HOST",
+    .pattern = "holdfast://HOST, holdfasts://HOST",
     .examples = kExamples,
-    .login = StoreLogin::kNone,
+    .login = StoreLogin::kPassword,
+    .secret_variable = "HOLDFAST_SERVICE_PASSWORD",
     .open_options = kOpenOptions,
     .leaves_out = kLeavesOut,
 };

@@ -17,6 +17,12 @@ std::string hosts_of(const redis::RedisAddress& address) {
   return hosts;
 }
 
+// Each server's certificate carries its own name.
+redis::Endpoints named(redis::Endpoints endpoints, const std::string& host) {
+  for (redis::Endpoint& each : endpoints) each.name = host;
+  return endpoints;
+}
+
 }  // namespace
 
 ServicePrimary::ServicePrimary(const redis::RedisAddress& address) : hosts_(hosts_of(address)) {
@@ -24,7 +30,7 @@ ServicePrimary::ServicePrimary(const redis::RedisAddress& address) : hosts_(host
     redis::RedisAddress one = address;
     one.host = each.host;
     one.port = each.port;
-    resolvers_.push_back(std::make_unique<redis::Resolver>(one));
+    servers_.push_back({each.host, std::make_unique<redis::Resolver>(one)});
   }
 }
 
@@ -73,8 +79,10 @@ void ServicePrimary::prefer(const redis::Endpoint& endpoint) {
 
 redis::Location ServicePrimary::cached() const {
   redis::Location known;
-  for (const auto& resolver : resolvers_) {
-    for (redis::Endpoint& each : resolver->cached().endpoints) known.endpoints.push_back(each);
+  for (const auto& [host, resolver] : servers_) {
+    for (redis::Endpoint& each : named(resolver->cached().endpoints, host)) {
+      known.endpoints.push_back(std::move(each));
+    }
   }
   known.generation = generation();
   const base::LocalLock lock(mutex_);
@@ -121,11 +129,13 @@ void ServicePrimary::refresh(std::function<void(Result<redis::Location>)> done) 
   }
   {
     const base::LocalLock lock(lookups->mutex);
-    lookups->left = resolvers_.size();
+    lookups->left = servers_.size();
   }
-  for (const auto& resolver : resolvers_) {
-    resolver->refresh(
-        [lookups](Result<redis::Location> found) { lookups->take(std::move(found)); });
+  for (const auto& [host, resolver] : servers_) {
+    resolver->refresh([lookups, host = host](Result<redis::Location> found) {
+      if (found) found->endpoints = named(std::move(found->endpoints), host);
+      lookups->take(std::move(found));
+    });
   }
 }
 

@@ -41,10 +41,14 @@ class ServicePrimary final : public redis::Primary {
   struct Lookups;
 
   const std::string hosts_;
-  std::vector<std::unique_ptr<redis::Resolver>> resolvers_;  // One for each server.
+  struct Server {
+    std::string host;
+    std::unique_ptr<redis::Resolver> resolver;
+  };
+  std::vector<Server> servers_;  // One for each server.
   mutable base::LocalMutex mutex_;
   redis::Endpoint leader_ HOLDFAST_GUARDED_BY(mutex_);  // It has answered last.
-  std::string journal_ HOLDFAST_GUARDED_BY(mutex_);  // Empty until a server was met.
+  std::string journal_ HOLDFAST_GUARDED_BY(mutex_);     // Empty until a server was met.
 };
 
 }  // namespace holdfast::stores::holdfast

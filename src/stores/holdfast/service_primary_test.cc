@@ -1,8 +1,8 @@
 #include "src/stores/holdfast/service_primary.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace holdfast::stores::holdfast {
 namespace {

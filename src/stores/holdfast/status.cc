@@ -9,6 +9,7 @@ namespace holdfast::stores::holdfast {
 
 Result<ServiceStatus> status_of(const redis::Reply& reply) {
   ServiceStatus status;
+  std::string users;
   std::string full;
   std::string free;
   std::string size;
@@ -17,6 +18,7 @@ Result<ServiceStatus> status_of(const redis::Reply& reply) {
                                                               {"journal_id", &status.journal_id},
                                                               {"place", &status.place},
                                                               {"term", &status.term},
+                                                              {"users", &users},
                                                               {"full", &full},
                                                               {"disk_free_bytes", &free},
                                                               {"disk_size_bytes", &size}};
@@ -25,6 +27,7 @@ Result<ServiceStatus> status_of(const redis::Reply& reply) {
       if (reply.items[i].text == name) *value = reply.items[i + 1].text;
     }
   }
+  status.has_users = users == "1";
   status.full = full == "1";
   status.disk_free = ::holdfast::detail::parse_number<std::uint64_t>(free).value_or(0);
   status.disk_size = ::holdfast::detail::parse_number<std::uint64_t>(size).value_or(0);
@@ -59,13 +62,37 @@ void add_disk(port::Findings& findings, const ServiceStatus& status) {
   }
 }
 
+void add_access(port::Findings& findings, bool has_users, Way way) {
+  if (!has_users) {
+    return port::add(findings, Severity::kOk, "access",
+                     "without users: everybody who reaches the port may take and break every lock",
+                     "keep the port on loopback, or start the server with --users FILE");
+  }
+  if (way == Way::kOpen) {
+    return port::add(findings, Severity::kWarning, "access",
+                     "with users, but not encrypted: the network hears the passwords",
+                     "start the server with --tls-cert FILE, unless the network itself encrypts");
+  }
+  port::add(findings, Severity::kOk, "access",
+            way == Way::kEncrypted ? "with users, and encrypted" : "with users, within this host");
+}
+
 }  // namespace
 
-port::Findings findings_of(const ServiceStatus& status) {
+Way way_to(const redis::RedisAddress& address) {
+  if (address.tls) return Way::kEncrypted;
+  const bool local =
+      std::all_of(address.nodes.begin(), address.nodes.end(), [](const port::Endpoint& each) {
+        return each.host.starts_with("127.") || each.host == "::1" || each.host == "localhost";
+      });
+  return local ? Way::kWithinHost : Way::kOpen;
+}
+
+port::Findings findings_of(const ServiceStatus& status, Way way) {
   port::Findings findings;
-  port::add(findings, Severity::kOk, "server",
-            "Holdfast " + status.version + ", term " + status.term + ", journal " +
-                status.journal_id);
+  port::add(
+      findings, Severity::kOk, "server",
+      "Holdfast " + status.version + ", term " + status.term + ", journal " + status.journal_id);
   if (status.durable()) {
     port::add(findings, Severity::kOk, "journal",
               "each answer is in the journal at " + status.place +
@@ -79,9 +106,7 @@ port::Findings findings_of(const ServiceStatus& status) {
               "start the server with --data DIR");
   }
   add_disk(findings, status);
-  port::add(findings, Severity::kOk, "transport",
-            "without encryption and without users, for the programs of this host",
-            "keep the port on loopback: everybody who reaches it may take and break locks");
+  add_access(findings, status.has_users, way);
   port::check_clock_rate(findings);
   return findings;
 }

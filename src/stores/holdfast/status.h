@@ -9,15 +9,17 @@
 #include "holdfast/result.h"
 #include "src/port/examination.h"
 #include "src/stores/redis/protocol/reply.h"
+#include "src/stores/redis/url.h"
 
 namespace holdfast::stores::holdfast {
 
 struct ServiceStatus {
   std::string version;
-  std::string journal;     // "sqlite", "etcd", "memory".
+  std::string journal;  // "sqlite", "etcd", "memory".
   std::string journal_id;
-  std::string place;       // The folder, for people.
+  std::string place;  // The folder, for people.
   std::string term;
+  bool has_users = false;
   bool full = false;            // The journal takes nothing for now.
   std::uint64_t disk_free = 0;  // Bytes.
   std::uint64_t disk_size = 0;  // 0: not known.
@@ -30,6 +32,10 @@ struct ServiceStatus {
 // Reads the answer to "HF1 status 0": names and values in turn.
 Result<ServiceStatus> status_of(const redis::Reply& reply);
 
-port::Findings findings_of(const ServiceStatus& status);
+// How this client's connections reach the server.
+enum class Way { kEncrypted, kWithinHost, kOpen };
+Way way_to(const redis::RedisAddress& address);
+
+port::Findings findings_of(const ServiceStatus& status, Way way);
 
 }  // namespace holdfast::stores::holdfast

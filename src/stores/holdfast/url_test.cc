@@ -1,8 +1,9 @@
 #include "src/stores/holdfast/url.h"
 
-#include <gtest/gtest.h>
-
+#include <cstdlib>
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace holdfast::stores::holdfast {
 namespace {
@@ -17,8 +18,7 @@ TEST(HoldfastUrlTest, HostAndPortHaveDefaults) {
   EXPECT_EQ(parsed("holdfast://")->display(), "holdfast://127.0.0.1:7420");
   EXPECT_EQ(parsed("holdfast://locks.example")->display(), "holdfast://locks.example:7420");
   EXPECT_EQ(parsed("holdfast://[::1]:9")->display(), "holdfast://[::1]:9");
-  EXPECT_EQ(parsed("holdfast://h:1/?connect_timeout=5s")->connect_timeout,
-            std::chrono::seconds(5));
+  EXPECT_EQ(parsed("holdfast://h:1/?connect_timeout=5s")->connect_timeout, std::chrono::seconds(5));
 }
 
 TEST(HoldfastUrlTest, SeveralServersStandForOneService) {
@@ -28,10 +28,31 @@ TEST(HoldfastUrlTest, SeveralServersStandForOneService) {
   EXPECT_EQ(address->nodes.size(), 3U);
 }
 
-TEST(HoldfastUrlTest, WhatThisVersionHasNotIsRefused) {
-  for (const std::string url : {"holdfast://u:p@h", "holdfast://h/3", "holdfast:h",
-                                "holdfast://h:99999", "holdfast://a,a", "holdfast://a,",
-                                "holdfast://h:"}) {
+TEST(HoldfastUrlTest, ALogInIsForAllServersAndNeverShown) {
+  const auto address = parsed("holdfasts://app:p%40@a,b?tls_ca=/ca&tls_name=locks");
+  ASSERT_TRUE(address);
+  EXPECT_EQ(address->user, "app");
+  EXPECT_EQ(address->password, "p@");
+  EXPECT_TRUE(address->tls);
+  EXPECT_EQ(address->tls_ca, "/ca");
+  EXPECT_EQ(address->tls_name, "locks");
+  EXPECT_EQ(address->display(), "holdfasts://a:7420,b:7420");
+}
+
+TEST(HoldfastUrlTest, TheVariablesPasswordIsForAUserOnly) {
+  ASSERT_EQ(::setenv("HOLDFAST_SERVICE_PASSWORD", "secret", 1), 0);
+  EXPECT_EQ(parsed("holdfast://app@h")->password, "secret");
+  EXPECT_EQ(parsed("holdfast://h?user=app")->password, "secret");
+  EXPECT_FALSE(parsed("holdfast://h")->password);
+  ::unsetenv("HOLDFAST_SERVICE_PASSWORD");
+  EXPECT_FALSE(parsed("holdfast://app@h")->password);
+}
+
+TEST(HoldfastUrlTest, WhatCannotBeIsRefused) {
+  for (const std::string url :
+       {"holdfast://:u:p@h", "holdfast://h?password=u:p", "holdfast://u:p@h?tls_ca=/x",
+        "holdfast://h/3", "holdfast:h", "holdfast://h:99999", "holdfast://a,a", "holdfast://a,",
+        "holdfast://h:"}) {
     const auto address = parsed(url);
     ASSERT_FALSE(address) << url;
     EXPECT_EQ(address.error().code(), Errc::kInvalidArgument) << url;

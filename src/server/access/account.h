@@ -1,0 +1,62 @@
+// A user who is logged in: what all of the user's connections share, and what it may do.
+//
+// Thread-safety: the loop only.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "holdfast/errc.h"
+#include "holdfast/result.h"
+#include "src/base/clock.h"
+#include "src/server/access/users.h"
+
+namespace holdfast::server {
+
+struct Account {
+  explicit Account(UserPtr its_user) : user(std::move(its_user)) {}
+
+  // One acquisition or look more. A user may save up those of one second.
+  std::optional<Error> refuse_rate(base::BootInstant now) {
+    if (user->rate == 0) return std::nullopt;
+    const auto most = static_cast<double>(user->rate);
+    const std::chrono::duration<double> passed = now - std::exchange(counted_at_, now);
+    saved_ = std::min(most, saved_ + passed.count() * most);
+    if (saved_ < 1.0) {
+      return Error(Errc::kQueueFull, "user '" + user->name + "' may ask for " +
+                                         std::to_string(user->rate) + " locks a second");
+    }
+    saved_ -= 1.0;
+    return std::nullopt;
+  }
+
+  const UserPtr user;
+  std::size_t connections = 0;
+
+ private:
+  double saved_ = 0;
+  base::BootInstant counted_at_{};
+};
+
+// Null where the server has no users: everything is allowed then.
+using AccountPtr = std::shared_ptr<Account>;
+
+inline bool may(const AccountPtr& account, Right right, std::string_view lock) {
+  return account == nullptr || account->user->may(right, lock);
+}
+
+// nullopt: it may.
+inline std::optional<Error> refuse(const AccountPtr& account, Right right, std::string_view lock) {
+  if (may(account, right, lock)) return std::nullopt;
+  return Error(Errc::kPermissionDenied, "user '" + account->user->name + "' has no right to " +
+                                            std::string(to_word(right)) + " '" + std::string(lock) +
+                                            "'");
+}
+
+}  // namespace holdfast::server

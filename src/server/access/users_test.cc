@@ -1,0 +1,161 @@
+#include "src/server/access/users.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "holdfast/server_tools.h"
+#include "src/server/access/password.h"
+
+namespace holdfast::server {
+namespace {
+
+constexpr const char* kHash = "password:$y$j9T$aaaaaaaaaaaa$bbbbbbbbbbbbbbbbbbbbbb";
+
+UserPtr user_of(const std::string& rights) {
+  const auto users = Users::parse("app " + std::string(kHash) + ' ' + rights, "test");
+  return users ? (*users)->find("app") : nullptr;
+}
+
+TEST(UsersTest, ARightIsForOneLockAndWhatPrimitivesKeepBehindItsName) {
+  const UserPtr user = user_of("acquire:orders");
+  EXPECT_TRUE(user->may(Right::kAcquire, "orders"));
+  EXPECT_TRUE(user->may(Right::kAcquire, "orders/../queue"));
+  EXPECT_FALSE(user->may(Right::kAcquire, "orders/1"));
+  EXPECT_FALSE(user->may(Right::kAcquire, "orders2"));
+  EXPECT_FALSE(user->may(Right::kAcquire, "order"));
+  EXPECT_FALSE(user->may(Right::kAcquire, ""));
+}
+
+TEST(UsersTest, AStarAtTheEndMeansAllThatBeginSo) {
+  const UserPtr user = user_of("acquire:orders/*");
+  EXPECT_TRUE(user->may(Right::kAcquire, "orders/"));
+  EXPECT_TRUE(user->may(Right::kAcquire, "orders/1/2"));
+  EXPECT_FALSE(user->may(Right::kAcquire, "orders"));
+  EXPECT_TRUE(user_of("acquire:*")->may(Right::kAcquire, "anything"));
+}
+
+TEST(UsersTest, ToAcquireOrBreakIncludesToObserveAndNothingElse) {
+  const UserPtr user = user_of("acquire:a break:b observe:c");
+  for (const char* name : {"a", "b", "c"}) EXPECT_TRUE(user->may(Right::kObserve, name)) << name;
+  EXPECT_FALSE(user->may(Right::kBreak, "a"));
+  EXPECT_FALSE(user->may(Right::kAcquire, "b"));
+  EXPECT_FALSE(user->may(Right::kAcquire, "c"));
+  EXPECT_FALSE(user->may(Right::kBreak, "c"));
+}
+
+TEST(UsersTest, AListNeedsOneRightToAllOfIt) {
+  const UserPtr user = user_of("observe:orders/* acquire:single");
+  EXPECT_TRUE(user->may_list("orders/"));
+  EXPECT_TRUE(user->may_list("orders/1"));
+  EXPECT_FALSE(user->may_list("orders"));
+  EXPECT_FALSE(user->may_list(""));
+  EXPECT_FALSE(user->may_list("single"));
+}
+
+TEST(UsersTest, NamesAreWrittenWithPercentWhereTheyMust) {
+  const UserPtr user = user_of("acquire:a%20b%2A acquire:c%25*");
+  EXPECT_TRUE(user->may(Right::kAcquire, "a b*"));
+  EXPECT_FALSE(user->may(Right::kAcquire, "a bc"));
+  EXPECT_TRUE(user->may(Right::kAcquire, "c%d"));
+  // A '#' begins a comment only where a word begins.
+  EXPECT_TRUE(user_of("acquire:a#b")->may(Right::kAcquire, "a#b"));
+  EXPECT_FALSE(user_of("acquire:a#b")->may(Right::kAcquire, "a"));
+}
+
+TEST(UsersTest, AFileHasCommentsLimitsAndSeveralPasswords) {
+  const std::string text = "# all of them\n\n  app " + std::string(kHash) + ' ' + kHash +
+                           "2 connections:20 rate:500 acquire:* # ours\r\nops " + kHash + '\n';
+  const auto users = Users::parse(text, "test");
+  ASSERT_TRUE(users) << users.error().message();
+  const UserPtr app = (*users)->find("app");
+  ASSERT_NE(app, nullptr);
+  EXPECT_EQ(app->passwords.size(), 2U);
+  EXPECT_EQ(app->connections, 20U);
+  EXPECT_EQ(app->rate, 500U);
+  EXPECT_EQ(app->grants.size(), 1U);
+  EXPECT_NE((*users)->find("ops"), nullptr);
+  EXPECT_EQ((*users)->find("ours"), nullptr);
+  EXPECT_EQ((*users)->find(""), nullptr);
+}
+
+TEST(UsersTest, ABadLineIsNamedAndNoHashIsShown) {
+  const std::string good = "app " + std::string(kHash);
+  const std::pair<std::string, const char*> lines[] = {
+      {"app acquire:*", "has no password"},
+      {"app password:secret", "crypt(3)"},
+      {"app password:*0aaaaaaaaaaaaaaa", "crypt(3)"},
+      {good + " acquire:", "takes the name of a lock"},
+      {good + " acquire:*x", "takes the name of a lock"},
+      {good + " acquire:%zz", "takes the name of a lock"},
+      {good + " read:*", "'read:' is not understood"},
+      {good + " acquire", "takes the name of a lock"},
+      {good + " nonsense", "has no ':'"},
+      {good + " rate:0", "rate: takes a number"},
+      {good + " connections:many", "connections: takes a number"},
+      {"a@b " + std::string(kHash), "a user's name"},
+      {std::string(65, 'a') + ' ' + kHash, "a user's name"},
+      {good + "\n" + good, "is there already"},
+      {std::string("app\0x", 5), "no text"},
+      {"# nobody", "it has no user"},
+      {"", "it has no user"}};
+  for (const auto& [line, why] : lines) {
+    const auto users = Users::parse(line, "file");
+    ASSERT_FALSE(users) << line;
+    EXPECT_EQ(users.error().code(), Errc::kInvalidArgument);
+    EXPECT_NE(users.error().message().find(why), std::string::npos) << users.error().message();
+    EXPECT_EQ(users.error().message().find("$y$"), std::string::npos);
+  }
+  const auto second = Users::parse(good + "\n\nb", "file");
+  EXPECT_NE(second.error().message().find("file, line 3: "), std::string::npos);
+}
+
+TEST(UsersTest, AFileThatOthersCanReadIsTold) {
+  const std::string path = "users_test." + std::to_string(::getpid());
+  std::ofstream(path) << "app " << kHash << " acquire:*\n";
+  ::chmod(path.c_str(), 0640);
+  const auto kept = Users::read(path);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ((*kept)->warning(), "");
+  ::chmod(path.c_str(), 0644);
+  const auto open = Users::read(path);
+  ASSERT_TRUE(open);
+  EXPECT_NE((*open)->warning().find("chmod 640"), std::string::npos);
+  EXPECT_NE((*open)->find("app"), nullptr);
+  std::remove(path.c_str());
+  const auto none = Users::read(path);
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message().find(path), std::string::npos);
+  EXPECT_FALSE(Users::read("/"));
+}
+
+TEST(PasswordTest, AHashFitsItsPasswordAndNoOther) {
+  const auto hash = hash_password("correct horse");
+  ASSERT_TRUE(hash);
+  EXPECT_TRUE(matches("correct horse", *hash));
+  EXPECT_FALSE(matches("correct horsf", *hash));
+  EXPECT_FALSE(matches("", *hash));
+  EXPECT_FALSE(matches(std::string("correct horse\0", 14), *hash));
+  EXPECT_NE(*hash, *hash_password("correct horse")) << "each has its own salt";
+  // As `openssl passwd -6 -salt saltsalt secret` prints it.
+  EXPECT_TRUE(matches("secret",
+                      "$6$saltsalt$TVLlQcbpFVof5W3Yz4DTP6gRstiNuHwwTt6GLc1E5n0U0aDe"
+                      "hy0S5knV8wiOQSpT0Y77vwPZN.Pq.H91p5hVO1"));
+}
+
+TEST(PasswordTest, WhatCannotBeHashedIsRefused) {
+  EXPECT_FALSE(hash_password(""));
+  EXPECT_FALSE(hash_password(std::string("a\0b", 3)));
+  EXPECT_FALSE(hash_password(std::string(512, 'a')));
+  EXPECT_FALSE(matches("a", "no hash at all"));
+  EXPECT_FALSE(matches("a", "*0"));
+  EXPECT_FALSE(matches("*0", "*0"));
+}
+
+}  // namespace
+}  // namespace holdfast::server

@@ -1,0 +1,110 @@
+#include "src/stores/holdfast/server_tls.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <climits>
+#include <utility>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include "src/stores/redis/transport/secure.h"
+
+namespace holdfast::stores::holdfast {
+namespace {
+
+using port::SocketIo;
+using Next = SocketIo::Next;
+
+constexpr std::string_view kSpeakTls =
+    "-ERR this port speaks TLS: begin the URL with holdfasts://, or rediss:// in other clients\r\n";
+
+class Session final : public port::TlsSession {
+ public:
+  Session(redis::SslSession session, int socket) : session_(std::move(session)) {
+    socket_.fd = socket;
+    socket_.recv_flags = MSG_DONTWAIT;
+    redis::use_socket(session_.get(), socket_);
+    SSL_set_accept_state(session_.get());
+  }
+
+  SocketIo shake_hands() override {
+    ERR_clear_error();
+    const SocketIo io = after(SSL_do_handshake(session_.get()));
+    if (io.next == Next::kEnded) look_for_plain_text();
+    return {io.next};
+  }
+
+  SocketIo read(char* into, std::size_t size) override {
+    ERR_clear_error();
+    return after(SSL_read(session_.get(), into, fit(size)));
+  }
+
+  SocketIo write(std::string_view bytes) override {
+    ERR_clear_error();
+    return after(SSL_write(session_.get(), bytes.data(), fit(bytes.size())));
+  }
+
+  bool buffers() const override { return SSL_pending(session_.get()) > 0; }
+
+  // After a failure OpenSSL sends nothing any more.
+  void say_goodbye() override {
+    ERR_clear_error();
+    static_cast<void>(SSL_shutdown(session_.get()));
+  }
+
+ private:
+  static int fit(std::size_t size) {
+    return static_cast<int>(std::min<std::size_t>(size, INT_MAX));
+  }
+
+  SocketIo after(int result) {
+    if (result > 0) return {Next::kDone, static_cast<std::size_t>(result)};
+    switch (SSL_get_error(session_.get(), result)) {
+      case SSL_ERROR_WANT_READ: return {Next::kWantRead};
+      case SSL_ERROR_WANT_WRITE: return {Next::kWantWrite};
+      default: return {Next::kEnded};
+    }
+  }
+
+  void look_for_plain_text() const {
+    const int reason = ERR_GET_REASON(ERR_peek_error());
+    if (reason != SSL_R_WRONG_VERSION_NUMBER && reason != SSL_R_HTTP_REQUEST) return;
+    static_cast<void>(
+        ::send(socket_.fd, kSpeakTls.data(), kSpeakTls.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
+  }
+
+  redis::TlsSocket socket_;
+  redis::SslSession session_;
+};
+
+class OwnTls final : public port::ServerTls {
+ public:
+  explicit OwnTls(redis::SslContext context) : context_(std::move(context)) {}
+
+  std::unique_ptr<port::TlsSession> session(int socket) const override {
+    redis::SslSession made(SSL_new(context_.get()));
+    if (made == nullptr) return nullptr;
+    return std::make_unique<Session>(std::move(made), socket);
+  }
+
+ private:
+  redis::SslContext context_;
+};
+
+}  // namespace
+
+Result<port::ServerTlsPtr> make_server_tls(const std::string& certificate, const std::string& key) {
+  auto context = redis::make_context(redis::TlsSide::kServer);
+  if (!context) return context.error();
+  // Whoever connects many times need not be remembered, and an idle connection keeps no buffers.
+  SSL_CTX_set_session_cache_mode(context->get(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_mode(context->get(), SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_options(context->get(), SSL_OP_NO_RENEGOTIATION);
+  auto loaded = redis::load_identity(context->get(), certificate, key, {"--tls-cert", "--tls-key"});
+  if (!loaded) return loaded.error();
+  return port::ServerTlsPtr(std::make_shared<const OwnTls>(*std::move(context)));
+}
+
+}  // namespace holdfast::stores::holdfast

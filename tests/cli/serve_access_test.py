@@ -1,0 +1,166 @@
+"""`holdfast serve` with users and TLS, as an operator sets it up: passwords, rights, reload, addresses."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import unittest
+
+import harness
+from harness import PATIENCE, PROGRAM
+from serve_test import ServeCase
+
+
+def make_certificate(folder, name, *, ca=None):
+    """A certificate for 127.0.0.1 and its key; without `ca` an authority."""
+    cert, key = os.path.join(folder, name + ".pem"), os.path.join(folder, name + ".key")
+    words = ["openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+             "-config", "/dev/null", "-days", "2", "-subj", "/CN=" + name, "-keyout", key, "-out", cert]
+    if ca:
+        words += ["-CA", ca[0], "-CAkey", ca[1], "-addext", "basicConstraints=CA:FALSE",
+                  "-addext", "subjectAltName=IP:127.0.0.1,IP:192.0.2.1"]
+    else:
+        words += ["-addext", "basicConstraints=critical,CA:TRUE"]
+    subprocess.run(words, check=True, capture_output=True)
+    return cert, key
+
+
+class AccessCase(ServeCase):
+    def setUp(self):
+        super().setUp()
+        del self.env["HOLDFAST_STORE"]
+        self.ca = make_certificate(self.path(""), "authority")
+        self.cert, self.key = make_certificate(self.path(""), "server", ca=self.ca)
+        self.users = self.path("users")
+        self.write_users("app", "acquire:orders/*")
+
+    def hash(self, password):
+        done = self.holdfast("server", "password", stdin=password + "\n", timeout=PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.strip()
+
+    def write_users(self, user, rights, password="secret"):
+        with open(self.users, "w", encoding="utf-8") as file:
+            file.write(f"# the only one\n{user}  password:{self.hash(password)}  {rights}\n")
+        os.chmod(self.users, 0o600)
+        with open(self.path("password"), "w", encoding="utf-8") as file:
+            file.write(password + "\n")
+
+    def start(self, *more):
+        self.server, said = self.serve(
+            "--listen", "127.0.0.1:0", "--data", self.data, "--users", self.users, "--tls-cert", self.cert,
+            "--tls-key", self.key, *more)
+        self.address = said["address"]
+        return said
+
+    def client_url(self, user="app", more=""):
+        return (f"holdfasts://{user}@{self.address}?tls_ca={self.ca[0]}"
+                f"&password_file={self.path('password')}{more}")
+
+    def on(self, *words, **options):
+        """A command on that store, whose URL is given by the environment as a secret would be."""
+        return self.holdfast(words[0], "--store", options.pop("url", self.client_url()), *words[1:],
+                             timeout=PATIENCE, **options)
+
+
+class UsersTest(AccessCase):
+    def test_a_password_is_read_from_stdin_and_its_hash_fits(self):
+        done = self.holdfast("server", "password", "--json", stdin="secret\n", timeout=PATIENCE)
+        self.assertTrue(json.loads(done.stdout)["hash"].startswith("$"), done.stdout)
+        self.assertEqual(self.holdfast("server", "password", stdin="", timeout=PATIENCE).returncode, 125)
+        self.assertEqual(self.holdfast("server", "password", "secret", timeout=PATIENCE).returncode, 125)
+
+    def test_a_user_acquires_what_it_may_over_tls(self):
+        said = self.start()
+        self.assertTrue(said["url"].startswith("holdfasts://"), said)
+        done = self.on("run", "orders/1", "--", "echo", "mine")
+        self.assertEqual((done.returncode, done.stdout), (0, "mine\n"), done.stderr)
+        done = self.on("run", "stock", "--", "echo", "mine")
+        self.assertEqual((done.returncode, done.stdout), (125, ""))
+        self.assertIn("user 'app' has no right to acquire 'stock'", done.stderr)
+        self.assertIn("orders/", self.on("ls", "orders/").stdout + "orders/")
+        self.assertIn("no right to observe all locks that begin with ''", self.on("ls").stderr)
+        self.assertIn("no right to break 'orders/1'", self.on("break", "orders/1", "--token", "1", "--reason", "x").stderr)
+        doctor = self.on("doctor")
+        self.assertEqual(doctor.returncode, 0, doctor.stdout)
+        self.assertIn("with users, and encrypted", doctor.stdout)
+
+    def test_what_keeps_a_client_out_is_said_without_the_password(self):
+        self.start()
+        for url, why in [(f"holdfast://app@{self.address}", "this port speaks TLS"),
+                         (f"holdfasts://app@{self.address}", "certificate"),
+                         (self.client_url(user="nobody"), "cannot log in"),
+                         (f"holdfasts://{self.address}?tls_ca={self.ca[0]}", "wants a user and password")]:
+            done = self.on("run", "orders/1", "--", "true", url=url)
+            self.assertEqual(done.returncode, 125, url)
+            self.assertIn(why, done.stderr)
+            self.assertNotIn("secret", done.stderr)
+
+    def test_a_hangup_reads_the_users_again(self):
+        self.start()
+        holder = subprocess.Popen(
+            [PROGRAM, "run", "--store", self.client_url(), "--ttl", "10s", "orders/1", "--", "cat"], env=self.env,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(holder.kill)
+        holder.stdin.write("begun\n")
+        holder.stdin.flush()
+        self.assertEqual(holder.stdout.readline(), "begun\n")
+        self.write_users("app", "acquire:orders/* acquire:stock")
+        self.server.send_signal(signal.SIGHUP)
+        self.assertEqual(json.loads(self.server.stdout.readline())["event"], "reloaded")
+        self.assertEqual(self.on("run", "stock", "--", "true").returncode, 0)
+        holder.stdin.close()
+        self.assertEqual(holder.wait(timeout=PATIENCE), 0, "the lease outlived the new log-in")
+        holder.stdout.close()
+        holder.stderr.close()
+
+    def test_a_bad_file_is_told_and_changes_nothing(self):
+        self.start()
+        with open(self.users, "w", encoding="utf-8") as file:
+            file.write("app acquire:*\n")
+        self.server.send_signal(signal.SIGHUP)
+        self.assertIn("line 1: user 'app' has no password", self.server.stderr.readline())
+        self.assertEqual(self.on("run", "orders/1", "--", "true").returncode, 0)
+        self.server.terminate()
+        self.assertEqual(self.server.wait(timeout=PATIENCE), 0)
+        self.assertIn(f"users file '{self.users}', line 1", self.refused("--users", self.users, "--data", self.data))
+
+    def test_a_hangup_ends_a_server_that_has_nothing_to_read(self):
+        server, _ = self.serve("--listen", "127.0.0.1:0", "--journal", "memory:")
+        server.send_signal(signal.SIGHUP)
+        self.assertEqual(server.wait(timeout=PATIENCE), 0)
+
+
+class AddressTest(AccessCase):
+    def test_beyond_loopback_users_and_encryption_are_asked_for(self):
+        anywhere = ("--listen", "192.0.2.1:7420", "--journal", "memory:")
+        self.assertIn("--users FILE", self.refused(*anywhere))
+        self.assertIn("--users FILE", self.refused(*anywhere, "--plaintext"))
+        self.assertIn("--tls-cert FILE", self.refused(*anywhere, "--users", self.users))
+        for more in (["--plaintext"], ["--tls-cert", self.cert, "--tls-key", self.key]):
+            # This host does not have that address: the system says so, and not the program.
+            self.assertIn("cannot listen", self.refused(*anywhere, "--users", self.users, *more))
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("ip") and shutil.which("unshare"),
+                         "a network of its own needs root, ip and unshare")
+    def test_a_client_of_another_address_is_served(self):
+        script = f"""set -e
+        ip link set lo up
+        ip addr add 192.0.2.1/32 dev lo
+        {PROGRAM} serve --listen 192.0.2.1:7420 --journal memory: --users {self.users} \
+          --tls-cert {self.cert} --tls-key {self.key} >{self.path('said')} &
+        server=$!
+        trap 'kill $server' EXIT
+        until grep -q serving {self.path('said')}; do kill -0 $server; done
+        {PROGRAM} run --store '{"holdfasts://app@192.0.2.1"}?tls_ca={self.ca[0]}&password_file={
+            self.path('password')}' orders/1 -- echo mine"""
+        done = subprocess.run(["unshare", "--net", "bash", "-c", script], env=self.env, capture_output=True,
+                              text=True, timeout=PATIENCE, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "mine\n"), done.stderr)
+        with open(self.path("said"), encoding="utf-8") as said:
+            self.assertIn("holdfast run --store holdfasts://USER@192.0.2.1:7420 NAME", said.read())
+
+
+if __name__ == "__main__":
+    harness.main()
