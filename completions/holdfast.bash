@@ -81,7 +81,7 @@ _holdfast() {
     return
   fi
   if [ "$command" = server ] && [ "$COMP_CWORD" -eq 2 ]; then
-    mapfile -t COMPREPLY < <(compgen -W "verify backup restore password --help" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "status step-down verify backup restore password --help" -- "$current")
     return
   fi
   if [ "$command" = store ] && [ "$COMP_CWORD" -eq 2 ]; then

@@ -71,7 +71,7 @@ complete -c holdfast -n '__holdfast_in serve' -l log-format -x -a 'text json log
 complete -c holdfast -n '__holdfast_in serve' -l json -d 'print JSON'
 complete -c holdfast -n '__holdfast_in serve' -s q -l quiet -d 'print failures only'
 complete -c holdfast -n '__holdfast_in serve' -s h -l help -d 'explain the command'
-complete -c holdfast -n '__holdfast_in server' -a 'verify backup restore password' -d 'the journal of a lock service'
+complete -c holdfast -n '__holdfast_in server' -a 'status step-down verify backup restore password' -d 'the journal of a lock service'
 complete -c holdfast -n '__holdfast_in server' -l log-format -x -a 'text json logfmt' -d 'format of messages on stderr'
 complete -c holdfast -n '__holdfast_in server' -l json -d 'print JSON'
 complete -c holdfast -n '__holdfast_in server' -s q -l quiet -d 'print failures only'

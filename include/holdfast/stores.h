@@ -1,6 +1,6 @@
 // The stores that this library knows, as data: for programs that let people choose one, complete
-// its URL, or keep its secrets off a screen. Each is declared in src/stores/NAME/manifest.h. Two
-// functions make the tables of a store that has some, or tell the SQL for that.
+// its URL, or keep its secrets off a screen. Each is declared in src/stores/NAME/manifest.h. The
+// functions are for operators of tables, of a chain of stores, and of Holdfast's own servers.
 //
 // Guarantee: the facts hold for every server of that kind and need no connection. The guarantees of
 // one running server are in Client::guarantees(). Not guaranteed: that the store is part of this
@@ -9,11 +9,13 @@
 // a function names them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "holdfast/export.h"
 #include "holdfast/result.h"
@@ -96,5 +98,35 @@ HOLDFAST_EXPORT Result<ChainStatus> chain_status(std::string_view url);
 // Blocking: for the drain, two leases or more. Errors: as chain_status(); kInvalidArgument: no such
 // place; kTimedOut: it is still draining.
 HOLDFAST_EXPORT Result<ChainStatus> switch_chain(std::string_view url, std::uint32_t place);
+
+// One server of the lock service, as it describes itself.
+struct ServerStatus {
+  std::string address{};  // As the URL names it.
+  std::string trouble{};  // Why it did not answer; the rest is empty then.
+  bool leads = false;
+  std::string leader{};  // While it stands by: who leads; empty: not known.
+  std::string version{};
+  std::string journal_id{};
+  std::string term{};
+  std::uint64_t pid = 0;
+  std::chrono::seconds uptime{};
+  std::uint64_t connections = 0;
+  std::uint64_t holders = 0;
+  std::uint64_t waiters = 0;
+  bool full = false;  // The journal takes nothing: only renewals go on.
+};
+
+// Asks each server that the URL names, one after the other, and changes nothing.
+// Errors: as of Client::connect(), except for servers that do not answer; kUnsupported: the store
+// is not the lock service.
+HOLDFAST_EXPORT Result<std::vector<ServerStatus>> service_status(std::string_view url);
+
+// Has the server that leads hand its locks over to another one on the same journal, as its orderly
+// end does: no lease is lengthened, and holders keep theirs. Answers the address of the server that
+// was asked; service_status() tells who leads then. If no other server takes over within some
+// seconds, the same one leads again.
+// Errors: kUnsupported (the journal is not shared, so no other server can lead), kPermissionDenied,
+// kUnavailable (no server leads).
+HOLDFAST_EXPORT Result<std::string> step_down(std::string_view url);
 
 }  // namespace holdfast

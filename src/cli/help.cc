@@ -376,9 +376,10 @@ Example
 
 constexpr std::string_view kServer = R"(holdfast server verify|backup|restore [options] FROM [TO]
 holdfast server password [options]
+holdfast server status|step-down [options]
 
 Looks after the journal of a lock service ('holdfast help serve'), and hashes passwords for its
-users. The server may run meanwhile, but not for restore.
+users. The server may run meanwhile, but not for restore. The last two ask the servers of --store.
 
   verify FOLDER-OR-BACKUP
                     read everything, and say what is in it
@@ -388,9 +389,14 @@ users. The server may run meanwhile, but not for restore.
                     put the copy back, as FOLDER/journal.db, which must not be there. A server on it
                     grants nothing for 24 h, because clients may count on grants that came after the
                     backup. When all clients are stopped, start it with --clients-stopped
+  status            ask each server that the URL names; exit status 0: one leads, 1: none does
+  step-down         have the server that leads hand over to another one; holders keep their leases.
+                    A server with users asks for the right `admin`
   password          read a password from stdin, and print its hash for the file of --users
   --json            print one object: journal_id, term, batches, bytes, locks, holders, waiters; or
-                    hash
+                    hash; servers, each with address and trouble, or address, leads, leader,
+                    version, journal_id, term, pid, uptime_s, connections, holders, waiters, full;
+                    or stepped_down and leader
   --log-format F    the format of stderr: text, json or logfmt
   -q, --quiet       print failures only
 
@@ -398,6 +404,7 @@ Example
   holdfast server backup /var/lib/holdfast/server locks.backup
   holdfast server verify locks.backup
   holdfast server password < app.password
+  holdfast server status --store holdfast://A,B,C
 )";
 
 constexpr std::string_view kBench = R"(holdfast bench [options] --store URL

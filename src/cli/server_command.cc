@@ -3,12 +3,19 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "holdfast/server_tools.h"
+#include "holdfast/stores.h"
 #include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
+#include "src/cli/options/duration.h"
+#include "src/cli/options/settings.h"
 #include "src/cli/text/json.h"
 #include "src/cli/text/output.h"
 #include "src/cli/text/text.h"
@@ -59,6 +66,105 @@ Result<std::string> read_password() {
   return line;
 }
 
+std::string role_of(const ServerStatus& server) {
+  if (!server.trouble.empty()) return "no answer";
+  if (server.leads) return server.full ? "leads, journal full" : "leads";
+  return server.leader.empty() ? "stands by" : "stands by for " + printable(server.leader);
+}
+
+Json to_json(const ServerStatus& server) {
+  if (!server.trouble.empty()) return {{"address", server.address}, {"trouble", server.trouble}};
+  return {{"address", server.address},
+          {"leads", server.leads},
+          {"leader", server.leader},
+          {"version", server.version},
+          {"journal_id", server.journal_id},
+          {"term", server.term},
+          {"pid", server.pid},
+          {"uptime_s", server.uptime.count()},
+          {"connections", server.connections},
+          {"holders", server.holders},
+          {"waiters", server.waiters},
+          {"full", server.full}};
+}
+
+// 0: one of them leads, 1: none does.
+int show_status(const ServerToolOptions& options, const std::vector<ServerStatus>& servers) {
+  Table table({"SERVER", "ROLE", "TERM", "UP", "CONNECTIONS", "HOLDERS", "WAITERS"});
+  Json json = {{"servers", Json::array()}};
+  std::string troubles;
+  bool led = false;
+  for (const ServerStatus& each : servers) {
+    led = led || each.leads;
+    json["servers"].push_back(to_json(each));
+    if (!each.trouble.empty()) {
+      table.add({printable(each.address), role_of(each), "-", "-", "-", "-", "-"});
+      troubles += printable(each.trouble) + "\n";
+      continue;
+    }
+    table.add({printable(each.address), role_of(each),
+               each.term.empty() ? "-" : printable(each.term), format_duration(each.uptime),
+               std::to_string(each.connections), std::to_string(each.holders),
+               std::to_string(each.waiters)});
+  }
+  const int told =
+      answer(options.common, json, table.to_string(colour_wanted(), terminal_width()) + troubles);
+  return told == 0 && !led ? 1 : told;
+}
+
+const ServerStatus* leader_of(const std::vector<ServerStatus>& servers) {
+  const auto leads = std::find_if(servers.begin(), servers.end(),
+                                  [](const ServerStatus& each) { return each.leads; });
+  return leads == servers.end() ? nullptr : &*leads;
+}
+
+// Asks until a term begins that is not the one of `before`.
+int await_successor(const ServerToolOptions& options, const std::string& url,
+                    const ServerStatus& before) {
+  constexpr std::chrono::seconds kPatience{60};
+  constexpr std::chrono::milliseconds kBetweenLooks{200};
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(kBetweenLooks);
+    const auto servers = service_status(url);
+    const ServerStatus* const next = servers ? leader_of(*servers) : nullptr;
+    if (next == nullptr || next->term == before.term) continue;
+    if (next->address != before.address) {
+      return answer(options.common, {{"stepped_down", before.address}, {"leader", next->address}},
+                    printable(before.address) + " has stepped down, and " +
+                        printable(next->address) + " leads\n");
+    }
+    complain("server step-down: no other server took over, so " + printable(before.address) +
+             " leads again");
+    return kExitError;
+  }
+  complain("server step-down: " + printable(before.address) +
+           " was asked, and no server that the URL names leads in a new term after 60 s");
+  return kExitError;
+}
+
+int hand_over(const ServerToolOptions& options, const Settings& settings) {
+  const auto servers = service_status(settings.store.url);
+  if (!servers) return fail(servers.error(), settings.shown_store);
+  const auto asked = step_down(settings.store.url);
+  if (!asked) return fail(asked.error(), settings.shown_store);
+  const ServerStatus* const before = leader_of(*servers);
+  return await_successor(options, settings.store.url,
+                         before != nullptr ? *before : ServerStatus{.address = *asked});
+}
+
+int use_servers(const ServerToolOptions& options) {
+  Settings settings;
+  if (auto resolved = resolve(options.common, settings); !resolved) {
+    return fail(resolved.error(), "");
+  }
+  if (options.verb == "status") {
+    const auto servers = service_status(settings.store.url);
+    return servers ? show_status(options, *servers) : fail(servers.error(), settings.shown_store);
+  }
+  return hand_over(options, settings);
+}
+
 int hash_from_stdin(const ServerToolOptions& options) {
   const auto password = read_password();
   const auto hash = password ? hash_password(*password) : password;
@@ -74,6 +180,7 @@ int hash_from_stdin(const ServerToolOptions& options) {
 int server_command(const ServerToolOptions& options) {
   set_log_format(options.common.log_format.value_or(LogFormat::kText));
   if (options.verb == "password") return hash_from_stdin(options);
+  if (options.verb == "status" || options.verb == "step-down") return use_servers(options);
   const auto report = perform(options);
   if (!report) {
     complain("server " + options.verb + ": " + printable(report.error().message()));

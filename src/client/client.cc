@@ -79,7 +79,8 @@ std::vector<std::string> open_secrets(const port::StoreUrl& url) {
 // `schema`: asks for that instead of a store; the core is then of no other use.
 Result<std::shared_ptr<session::Core>> open_core(std::string_view url_text, ClientOptions options,
                                                  port::SchemaJob* schema,
-                                                 port::ChainJob* chain = nullptr) {
+                                                 port::ChainJob* chain = nullptr,
+                                                 port::ServersJob* servers = nullptr) {
   auto url = port::StoreUrl::parse(url_text);
   if (!url) return url.error();
   auto factory = client::find_store(url->scheme);
@@ -90,6 +91,7 @@ Result<std::shared_ptr<session::Core>> open_core(std::string_view url_text, Clie
   core_options.client = std::move(options);
   core_options.schema = schema;
   core_options.chain = chain;
+  core_options.servers = servers;
   core_options.find_store = &client::find_store;
   if (auto taken = take_common_options(*url, core_options); !taken) return taken.error();
   if (core_options.client.request_timeout <= std::chrono::milliseconds::zero()) {
@@ -132,7 +134,31 @@ Result<ChainStatus> do_chain_job(std::string_view url, port::ChainJob job) {
   return std::move(job.found);
 }
 
+Result<port::ServersJob> do_servers_job(std::string_view url, port::ServersJob job) {
+  const StoreKind* const kind = store_of_url(url);
+  if (kind != nullptr && kind->name != "holdfast") {
+    return Error(Errc::kUnsupported, "the " + std::string(kind->name) +
+                                         " store is not the lock service: name its servers as "
+                                         "holdfast://HOST,HOST");
+  }
+  const auto core = open_core(url, {}, /*schema=*/nullptr, /*chain=*/nullptr, &job);
+  if (!core) return core.error();
+  return job;
+}
+
 }  // namespace
+
+Result<std::vector<ServerStatus>> service_status(std::string_view url) {
+  auto job = do_servers_job(url, {});
+  if (!job) return job.error();
+  return std::move(job->found);
+}
+
+Result<std::string> step_down(std::string_view url) {
+  auto job = do_servers_job(url, {.step_down = true});
+  if (!job) return job.error();
+  return std::move(job->asked);
+}
 
 Result<ChainStatus> chain_status(std::string_view url) { return do_chain_job(url, {}); }
 

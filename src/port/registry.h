@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "holdfast/options.h"
 #include "holdfast/result.h"
@@ -43,6 +44,14 @@ struct JournalJob {
   std::unique_ptr<Journal> made{};
 };
 
+// A question to the factory of the lock service's store about its servers, one by one. The factory
+// fills in the answer and returns no store.
+struct ServersJob {
+  bool step_down = false;  // Instead, the server that leads is asked to.
+  std::vector<ServerStatus> found{};
+  std::string asked{};  // To step down.
+};
+
 // A question to the factory of the lock service's store: TLS for the service itself. The factory
 // fills in the answer and returns no store. Errors: kInvalidArgument, kPermissionDenied, naming the
 // file.
@@ -73,6 +82,7 @@ struct StoreContext {
   // Only set where the manifest has `has_journal`.
   JournalJob* journal = nullptr;
   // Only set for the store of the lock service.
+  ServersJob* servers = nullptr;
   ServerTlsJob* server_tls = nullptr;
   // The other stores, by the scheme of their URL, for stores that are made of some.
   // Errors: kInvalidArgument (no such scheme), kUnsupported (left out of this build).

@@ -42,6 +42,7 @@ struct Server::Impl {
               [this](const Error& reason) { on_stopped(reason); }),
         journal(std::move(its_journal)) {
     front.warn_by([this](const std::string& what) { warn(what); });
+    if (shared) front.step_down_by([this] { ask_to_step_down(); });
   }
   ~Impl() { stop(); }
 
@@ -58,6 +59,13 @@ struct Server::Impl {
     warn("does not lead any more: " + reason.message());
     const base::LocalLock lock(mutex);
     term_ended = true;
+    changed.notify_all();
+  }
+
+  // On the loop.
+  void ask_to_step_down() {
+    const base::LocalLock lock(mutex);
+    steps_down = true;
     changed.notify_all();
   }
 
@@ -139,6 +147,7 @@ struct Server::Impl {
     front.serve(*service);
     const base::LocalLock lock(mutex);
     journal_id = service->journal_id();
+    steps_down = false;
     lead = std::move(now);
     return {};
   }
@@ -173,10 +182,12 @@ struct Server::Impl {
     bool told_trouble = false;
     while (!is_stopping()) {
       if (service) {
-        wait_for_term_end();
+        const bool by_wish = wait_for_term_end();
         if (is_stopping()) return;
+        if (by_wish) on_loop([&] { service->stop(); });  // Answers what is under way.
         stand_by({});
         tell_lead();
+        if (by_wish) pause(kForOthers);
         continue;
       }
       const auto leads = try_to_lead();
@@ -227,10 +238,12 @@ struct Server::Impl {
     const base::LocalLock lock(mutex);
     return stopping;
   }
-  void wait_for_term_end() {
+  // True: by an operator's wish, and the term goes on so far.
+  bool wait_for_term_end() {
     const base::LocalLock lock(mutex);
-    while (!stopping && !term_ended) changed.wait(mutex);
-    term_ended = false;
+    while (!stopping && !term_ended && !steps_down) changed.wait(mutex);
+    const bool by_wish = std::exchange(steps_down, false);
+    return !std::exchange(term_ended, false) && by_wish;
   }
   void pause(std::chrono::milliseconds time) {
     const base::LocalLock lock(mutex);
@@ -268,6 +281,8 @@ struct Server::Impl {
 
   static constexpr std::chrono::seconds kPatience{1};
   static constexpr std::chrono::milliseconds kBetweenTries{500};
+  // After it has stepped down.
+  static constexpr std::chrono::seconds kForOthers{5};
 
   const ServerOptions options;
   const server::ServerTuning tuning;
@@ -288,6 +303,7 @@ struct Server::Impl {
   std::unique_ptr<server::Journal> journal;
   bool stopping HOLDFAST_GUARDED_BY(mutex) = false;
   bool term_ended HOLDFAST_GUARDED_BY(mutex) = false;
+  bool steps_down HOLDFAST_GUARDED_BY(mutex) = false;
   ServerLead lead HOLDFAST_GUARDED_BY(mutex);
   std::string journal_id HOLDFAST_GUARDED_BY(mutex);
 };

@@ -31,6 +31,7 @@ Result<std::shared_ptr<Core>> Core::make(port::StoreFactory factory, port::Store
                              core->options_.name_space};
   context.schema = core->options_.schema;
   context.chain = core->options_.chain;
+  context.servers = core->options_.servers;
   context.find = core->options_.find_store;
   const auto open_timeout = core->options_.open_timeout;
   if (open_timeout > open_timeout.zero()) context.open_by = base::BootClock::now() + open_timeout;

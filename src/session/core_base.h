@@ -43,6 +43,7 @@ struct CoreOptions {
   std::chrono::milliseconds open_timeout{0};  // For make(); zero: the store's own.
   port::SchemaJob* schema = nullptr;          // For make(), instead of a store.
   port::ChainJob* chain = nullptr;            // The same.
+  port::ServersJob* servers = nullptr;        // The same.
   Result<port::StoreFactory> (*find_store)(std::string_view scheme) = nullptr;
 };
 

@@ -60,7 +60,8 @@ class AccessCase(ServeCase):
 
     def on(self, *words, **options):
         """A command on that store, whose URL is given by the environment as a secret would be."""
-        return self.holdfast(words[0], "--store", options.pop("url", self.client_url()), *words[1:],
+        at = 2 if words[0] == "server" else 1
+        return self.holdfast(*words[:at], "--store", options.pop("url", self.client_url()), *words[at:],
                              timeout=PATIENCE, **options)
 
 
@@ -130,6 +131,33 @@ class UsersTest(AccessCase):
         server, _ = self.serve("--listen", "127.0.0.1:0", "--journal", "memory:")
         server.send_signal(signal.SIGHUP)
         self.assertEqual(server.wait(timeout=PATIENCE), 0)
+
+
+class OperatorTest(AccessCase):
+    def test_each_server_tells_how_it_is(self):
+        self.start()
+        self.on("run", "orders/1", "--", "true")
+        done = self.on("server", "status", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (server,) = json.loads(done.stdout)["servers"]
+        self.assertTrue(server["leads"])
+        self.assertEqual((server["address"], server["pid"]), (self.address, self.server.pid))
+        self.assertRegex(self.on("server", "status").stdout, r"127\.0\.0\.1:\d+ +leads +\S+ ")
+        self.server.kill()
+        self.server.wait()
+        done = self.on("server", "status")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no answer", done.stdout)
+        self.assertIn("is the server running there?", done.stdout)
+
+    def test_to_step_down_is_for_admins_and_needs_another_server(self):
+        self.start()
+        self.assertIn("user 'app' is no admin", self.on("server", "step-down").stderr)
+        self.write_users("app", "admin")
+        self.server.send_signal(signal.SIGHUP)
+        self.server.stdout.readline()
+        self.assertIn("not shared", self.on("server", "step-down").stderr)
+        self.assertIn("is not the lock service", self.on("server", "status", url="memory:").stderr)
 
 
 class AddressTest(AccessCase):

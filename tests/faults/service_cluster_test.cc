@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "holdfast/client.h"
+#include "holdfast/stores.h"
 #include "src/base/clock.h"
 #include "tests/faults/client_side.h"
 #include "tests/faults/crowd.h"
@@ -99,6 +100,45 @@ TEST(ServiceClusterTest, TheOthersTellTheAddressThatAServerAdvertises) {
 }
 
 // Longer than one round of asking all servers takes.
+TEST(ServiceClusterTest, AServerThatIsAskedToStepsDownAndNoLeaseEnds) {
+  ServiceCluster cluster({}, 2, "60s");
+  const Client client = connect(cluster.url());
+  auto lease = client.mutex("a").acquire({.wait = kLong, .ttl = 20s});
+  ASSERT_TRUE(lease) << lease.error().message();
+  const auto before = service_status(cluster.url());
+  ASSERT_TRUE(before);
+  ASSERT_EQ(before->size(), 2U);
+  EXPECT_TRUE(before->front().leads);
+  EXPECT_EQ(before->front().holders, 1U);
+  EXPECT_TRUE(eventually([&] {
+    return service_status(cluster.url())->back().leader == before->front().address;
+  }));
+  const auto asked = step_down(cluster.url());
+  ASSERT_TRUE(asked) << asked.error().message();
+  EXPECT_EQ(*asked, before->front().address);
+  EXPECT_TRUE(eventually([&] { return service_status(cluster.url())->back().leads; }, 30s))
+      << "nobody waits for the lease of leadership";
+  EXPECT_TRUE(eventually([&] { return static_cast<bool>(lease->renew()); }));
+  EXPECT_TRUE(lease->held());
+  EXPECT_TRUE(eventually([&] {
+    return service_status(cluster.url())->front().leader == before->back().address;
+  })) << "the one that stepped down stands by";
+  expect_released(*lease);
+}
+
+TEST(ServiceClusterTest, AServerThatSteppedDownAloneLeadsAgain) {
+  ServiceCluster cluster({}, 1, "60s");
+  const std::string term = service_status(cluster.url())->front().term;
+  ASSERT_TRUE(step_down(cluster.url()));
+  EXPECT_TRUE(eventually([&] {
+    const ServerStatus now = service_status(cluster.url())->front();
+    return now.leads && now.term != term;
+  }));
+  const Client client = connect(cluster.url());
+  Lease lease = hold(client, "a");
+  expect_released(lease);
+}
+
 TEST(ServiceClusterTest, AClientThatIsOpenedWhileNoServerLeadsWaitsForOne) {
   ServiceCluster cluster({}, 2, "10s");
   cluster[0].kill9();

@@ -344,24 +344,36 @@ Result<void> parse_serve(const Arguments& arguments, ServeOptions& into) {
 }
 
 Result<void> parse_server(const Arguments& arguments, ServerToolOptions& into) {
+  const auto has_word = [&](const char* word) {
+    return std::find(arguments.begin(), arguments.end(), word) != arguments.end();
+  };
   OptionTable table("server");
-  table.flag("-h,--help", into.common.help);
-  table.value("--log-format", into.common.log_format, read_log_format);
-  table.flag("--json", into.common.json);
-  table.flag("-q,--quiet", into.common.quiet);
+  if (has_word("status") || has_word("step-down")) {
+    add_common(table, into.common);
+  } else {
+    table.flag("-h,--help", into.common.help);
+    table.value("--log-format", into.common.log_format, read_log_format);
+    table.flag("--json", into.common.json);
+    table.flag("-q,--quiet", into.common.quiet);
+  }
   table.positional("verify", into.verb, /*required=*/false);
   table.positional("FROM", into.from, /*required=*/false);
   table.positional("TO", into.to, /*required=*/false);
   auto parsed = table.parse(arguments);
   if (into.common.help) return {};
   if (!parsed) return parsed;
+  if (into.verb == "status" || into.verb == "step-down") {
+    if (into.from.empty()) return {};
+    return invalid("name the servers with --store holdfast://HOST,HOST, and not as a word");
+  }
   if (into.verb == "password") {
     if (into.from.empty()) return {};
     return invalid("the password is read from stdin, and is not a word of the command line");
   }
   const bool copies = into.verb == "backup" || into.verb == "restore";
   if (!copies && into.verb != "verify") {
-    return invalid("say what to do: holdfast server verify, backup, restore or password");
+    return invalid(
+        "say what to do: holdfast server status, step-down, verify, backup, restore or password");
   }
   if (into.from.empty() || into.to.empty() == copies) {
     return invalid(into.verb == "verify"   ? "write holdfast server verify FOLDER-OR-BACKUP"

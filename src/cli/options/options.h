@@ -134,8 +134,9 @@ struct ServeOptions {
 };
 
 struct ServerToolOptions {
-  CommonOptions common;  // Among these: json, quiet, help, log_format.
-  std::string verb;      // "verify", "backup", "restore", "password"
+  CommonOptions common;
+  // "verify", "backup", "restore", "password"; "status", "step-down", which use the store, too.
+  std::string verb;
   std::string from;
   std::string to;
 };

@@ -70,6 +70,10 @@ class Line {
     const std::size_t colon = word.find(':');
     const std::string key = word.substr(0, colon);
     const std::string value = colon == word.npos ? "" : word.substr(colon + 1);
+    if (word == "admin") {
+      user.admin = true;
+      return;
+    }
     if (key == "password") return take_password(value, user);
     if (const auto right = right_of(key)) return take_right(*right, value, user);
     if (key == "connections") return take_number(key, value, user.connections);

@@ -3,7 +3,7 @@
 //
 //   # name   passwords                    rights and limits
 //   app      password:$y$j9T$...          acquire:orders/* acquire:stock connections:200 rate:5000
-//   support  password:$6$... password:... observe:* break:orders/*
+//   support  password:$6$... password:... observe:* break:orders/* admin
 //
 // A right is for one lock and the inner locks behind its name, or, with a `*` at the end, for all
 // whose names begin so. `acquire` and `break` include `observe`. In names, '%' and what cannot
@@ -43,6 +43,7 @@ struct User {
   std::string name;
   std::vector<std::string> passwords;  // Hashes of crypt(3).
   std::vector<Grant> grants;
+  bool admin = false;           // May have a server step down.
   std::size_t connections = 0;  // At most; 0: no limit of its own.
   std::size_t rate = 0;         // Acquisitions and looks in a second; 0: no limit.
 

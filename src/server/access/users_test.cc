@@ -70,7 +70,8 @@ TEST(UsersTest, NamesAreWrittenWithPercentWhereTheyMust) {
 
 TEST(UsersTest, AFileHasCommentsLimitsAndSeveralPasswords) {
   const std::string text = "# all of them\n\n  app " + std::string(kHash) + ' ' + kHash +
-                           "2 connections:20 rate:500 acquire:* # ours\r\nops " + kHash + '\n';
+                           "2 connections:20 admin rate:500 acquire:* # ours\r\nops " + kHash +
+                           '\n';
   const auto users = Users::parse(text, "test");
   ASSERT_TRUE(users) << users.error().message();
   const UserPtr app = (*users)->find("app");
@@ -79,6 +80,8 @@ TEST(UsersTest, AFileHasCommentsLimitsAndSeveralPasswords) {
   EXPECT_EQ(app->connections, 20U);
   EXPECT_EQ(app->rate, 500U);
   EXPECT_EQ(app->grants.size(), 1U);
+  EXPECT_TRUE(app->admin);
+  EXPECT_FALSE((*users)->find("ops")->admin);
   EXPECT_NE((*users)->find("ops"), nullptr);
   EXPECT_EQ((*users)->find("ours"), nullptr);
   EXPECT_EQ((*users)->find(""), nullptr);

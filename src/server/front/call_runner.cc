@@ -233,6 +233,20 @@ std::string status_reply(const CommandContext& context) {
   return bytes;
 }
 
+void run_step_down(CommandContext& context, Connection& connection) {
+  std::string bytes;
+  const AccountPtr& account = connection.account;
+  if (account != nullptr && !account->user->admin) {
+    append_error(bytes, "NOPERM user '" + account->user->name + "' is no admin");
+  } else if (!context.step_down()) {
+    append_error(bytes, "ERR unknown subcommand: this server's journal is not shared, so no other "
+                        "one can lead");
+  } else {
+    append_status(bytes, "OK");
+  }
+  connection.reply(bytes);
+}
+
 // nullopt: the call as a whole is allowed.
 std::optional<Error> refuse_call(const AccountPtr& account, const Call& call) {
   if (account == nullptr) return std::nullopt;
@@ -249,6 +263,7 @@ std::optional<Error> refuse_call(const AccountPtr& account, const Call& call) {
                                                 call.name + "': ask for a longer beginning");
     case Op::kStatus:
     case Op::kAttach:
+    case Op::kStepDown:
     case Op::kRenew: return std::nullopt;  // A renewal's locks are looked at one by one.
     case Op::kAcquire:
     case Op::kEnd:
@@ -283,6 +298,7 @@ void run_call(Service& service, CommandContext& context, Connection& connection,
     append_status(bytes, "HF1 " + context.journal_id() + " 0 " + context.term());
     return connection.reply(bytes);
   }
+  if (call->op == Op::kStepDown) return run_step_down(context, connection);
   if (!connection.attached) {
     return connection.reply("-ERR attach first: this connection has not asked for the term\r\n");
   }
@@ -302,7 +318,8 @@ void run_call(Service& service, CommandContext& context, Connection& connection,
     case Op::kValue: return run_value(service, reply, *call);
     case Op::kList: return run_list(service, reply, account, *call);
     case Op::kStatus:
-    case Op::kAttach: break;
+    case Op::kAttach:
+    case Op::kStepDown: break;
   }
 }
 

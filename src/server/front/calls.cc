@@ -52,6 +52,7 @@ constexpr Row kRows[] = {
     {"list", Op::kList, 0, 0, 3, 0},
     {"status", Op::kStatus, 0, 0, 0, 0},
     {"attach", Op::kAttach, 0, 0, 0, 0},
+    {"step_down", Op::kStepDown, 0, 0, 0, 0},
 };
 
 Error malformed(std::string_view op, const char* what) {
@@ -243,7 +244,8 @@ void read_requests(Cursor& cursor, const Row& row, const Words& words, std::size
       case Op::kValue: call.name = name; break;
       case Op::kList:
       case Op::kStatus:
-      case Op::kAttach: break;
+      case Op::kAttach:
+      case Op::kStepDown: break;
     }
   }
 }

@@ -37,6 +37,7 @@ enum class Op : std::uint8_t {
   kList,
   kStatus,
   kAttach,
+  kStepDown,
 };
 
 struct Call {

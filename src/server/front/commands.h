@@ -34,6 +34,8 @@ class CommandContext {
   virtual std::string term() const = 0;
   virtual Service::State state() const = 0;
   virtual bool leads() const = 0;
+  // Has this server hand over what it leads, a moment later. False: no other one can lead.
+  virtual bool step_down() = 0;
   // While it does not: the server that does; empty: not known.
   virtual std::string leader() const = 0;
 

@@ -155,6 +155,10 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   Service::State state() const override { return service ? service->state() : Service::State{}; }
   std::string leader() const override { return leader_; }
   bool leads() const override { return service != nullptr; }
+  bool step_down() override {
+    if (hand_over) hand_over();
+    return hand_over != nullptr;
+  }
 
   asio::io_context& io;
   const FrontLimits limits_;
@@ -163,6 +167,7 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   Service* service = nullptr;
   std::string leader_;  // While another server leads.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
+  std::function<void()> hand_over;  // Where another server can lead.
   bool told_of_accept = false;
   bool told_of_limit = false;
 
@@ -443,6 +448,10 @@ void Front::guard(FrontDoor door) {
     if (now == nullptr || *now != before) changed.push_back(connection);
   }
   for (const ConnectionPtr& each : changed) each->close();
+}
+
+void Front::step_down_by(std::function<void()> step_down) {
+  impl_->hand_over = std::move(step_down);
 }
 
 void Front::serve(Service& service) {

@@ -77,6 +77,9 @@ class Front final : public ServiceListener {
   // Before listen(), or later: then connections of users whose line has changed are closed, and new
   // ones get the new certificate. A port that spoke TLS does so for ever.
   void guard(FrontDoor door);
+  // For a server of several on one journal: `step_down` makes it hand over. It is called on the
+  // loop's thread and must not block.
+  void step_down_by(std::function<void()> step_down);
   // Operators should know these, such as a lack of descriptors. `warn` is called on the loop's
   // thread and must not block.
   void warn_by(std::function<void(const std::string&)> warn);

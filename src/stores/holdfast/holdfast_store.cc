@@ -14,6 +14,7 @@
 #include "src/port/value_watches.h"
 #include "src/stores/holdfast/guarantees.h"
 #include "src/stores/holdfast/server_tls.h"
+#include "src/stores/holdfast/servers.h"
 #include "src/stores/holdfast/service_primary.h"
 #include "src/stores/holdfast/status.h"
 #include "src/stores/holdfast/url.h"
@@ -495,6 +496,19 @@ Result<std::unique_ptr<port::Store>> make_holdfast_store(port::StoreUrl url,
   auto address = holdfast::parse_url(url);
   if (!address) return address.error();
   if (auto known = port::reject_unknown_options(url, "holdfast"); !known) return known.error();
+  if (context.servers != nullptr) {
+    port::ServersJob& job = *context.servers;
+    if (job.step_down) {
+      auto asked = holdfast::ask_to_step_down(*address);
+      if (!asked) return asked.error();
+      job.asked = *std::move(asked);
+      return std::unique_ptr<port::Store>();
+    }
+    auto found = holdfast::ask_servers(*address);
+    if (!found) return found.error();
+    job.found = *std::move(found);
+    return std::unique_ptr<port::Store>();
+  }
   auto primary = std::make_shared<holdfast::ServicePrimary>(*address);
   auto remote = redis::Remote::make(*std::move(address), std::move(primary));
   if (!remote) return remote.error();
