@@ -101,7 +101,7 @@ class HOLDFAST_EXPORT Server {
 
   // Reads the users and the certificate again. Connections of users whose line has changed are
   // closed; their clients log in again, and keep their leases. On an error nothing changes.
-  // Errors: kInvalidArgument, kPermissionDenied, naming the file.
+  // Errors: kInvalidArgument, kPermissionDenied, naming the file; kClosed: after stop().
   Result<void> reload();
 
   // Takes no more requests, commits and answers what is under way, gives up the lead, and closes

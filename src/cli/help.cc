@@ -392,7 +392,8 @@ users. The server may run meanwhile, but not for restore. The last two ask the s
   status            ask each server that the URL names; exit status 0: one leads, 1: none does
   step-down         have the server that leads hand over to another one; holders keep their leases.
                     A server with users asks for the right `admin`
-  password          read a password from stdin, and print its hash for the file of --users
+  password          read a password, the first line of stdin, and print its hash for the file of
+                    --users
   --json            print one object: journal_id, term, batches, bytes, locks, holders, waiters; or
                     hash; servers, each with address and trouble, or address, leads, leader,
                     version, journal_id, term, pid, uptime_s, connections, holders, waiters, full;

@@ -115,12 +115,12 @@ std::string journal_line(const ServerStart& found, const std::string& place) {
 
 // As clients write it: with the user's place, and with TLS the authority's.
 std::string client_url(const ServeOptions& options, std::string url) {
-  if (!options.users.empty()) url.insert(url.find("//") + 2, "USER@");
+  if (options.users) url.insert(url.find("//") + 2, "USER@");
   return url;
 }
 
 std::string access_line(const ServeOptions& options) {
-  if (!options.users.empty()) return "users: " + printable(options.users);
+  if (options.users) return "users: " + printable(*options.users);
   return "users: none; everybody on this host may take and break locks (--users FILE)";
 }
 
@@ -173,9 +173,7 @@ bool say_where(const ServeOptions& options, const Server& server, const ServerLe
   return flush_output();
 }
 
-bool has_files(const ServeOptions& options) {
-  return !options.users.empty() || !options.tls_cert.empty();
-}
+bool has_files(const ServeOptions& options) { return options.users || options.tls_cert; }
 
 void reload(const ServeOptions& options, Server& server) {
   if (const auto done = server.reload(); !done) {
@@ -223,9 +221,9 @@ int serve_command(const ServeOptions& options) {
   wanted.listen = options.listen;
   wanted.journal = *journal;
   wanted.advertise = options.advertise;
-  wanted.users = options.users;
-  wanted.tls_cert = options.tls_cert;
-  wanted.tls_key = options.tls_key;
+  wanted.users = options.users.value_or("");
+  wanted.tls_cert = options.tls_cert.value_or("");
+  wanted.tls_key = options.tls_key.value_or("");
   wanted.plaintext = options.plaintext;
   wanted.on_lead = [&mailbox](const ServerLead& lead) { mailbox.take_lead(lead); };
   wanted.clients_stopped = options.clients_stopped;

@@ -91,6 +91,7 @@ struct Server::Impl {
   }
 
   Result<void> reload() {
+    if (!thread.joinable()) return Error(Errc::kClosed, "the server was stopped");
     auto door = read_door();
     if (!door) return door.error();
     on_loop([&] { front.guard(*std::move(door)); });

@@ -160,6 +160,18 @@ class OperatorTest(AccessCase):
         self.assertIn("is not the lock service", self.on("server", "status", url="memory:").stderr)
 
 
+class FileTest(AccessCase):
+    def test_what_is_no_file_is_refused_and_never_waited_for(self):
+        os.mkfifo(self.path("pipe"))
+        plain = ("--listen", "127.0.0.1:0", "--journal", "memory:")
+        for option in ("--users", "--tls-cert"):
+            self.assertIn(f"{option} names no file", self.refused(*plain, option, ""))
+        self.assertIn("is not a plain file", self.refused(*plain, "--users", self.path("pipe")))
+        self.assertIn("is not a plain file", self.refused(*plain, "--tls-cert", self.path("pipe")))
+        self.assertIn("is a folder", self.refused(*plain, "--users", self.dir))
+        self.assertIn("name it with --tls-key", self.refused(*plain, "--tls-cert", self.cert))
+
+
 class AddressTest(AccessCase):
     def test_beyond_loopback_users_and_encryption_are_asked_for(self):
         anywhere = ("--listen", "192.0.2.1:7420", "--journal", "memory:")

@@ -336,6 +336,12 @@ Result<void> parse_serve(const Arguments& arguments, ServeOptions& into) {
   table.flag("--clients-stopped", into.clients_stopped);
   auto parsed = table.parse(arguments);
   if (!parsed || into.common.help) return parsed;
+  // An empty variable of a script must not open the server to everybody.
+  for (const auto& [option, file] : {std::pair{"--users", into.users},
+                                     {"--tls-cert", into.tls_cert},
+                                     {"--tls-key", into.tls_key}}) {
+    if (file && file->empty()) return invalid(std::string(option) + " names no file");
+  }
   if (into.data && into.journal) {
     return invalid(
         "--data and --journal contradict each other: --data DIR is --journal sqlite:DIR");

@@ -126,9 +126,9 @@ struct ServeOptions {
   std::optional<std::string> data;
   std::optional<std::string> journal;
   std::string advertise;
-  std::string users;
-  std::string tls_cert;
-  std::string tls_key;
+  std::optional<std::string> users;
+  std::optional<std::string> tls_cert;
+  std::optional<std::string> tls_key;
   bool plaintext = false;
   bool clients_stopped = false;
 };

@@ -1,12 +1,9 @@
-// Users and TLS at a server in this process: what each may do, and what strangers may.
-#include <sys/stat.h>
-
+// Users at a server in this process: what each may do, and what strangers may.
 #include <chrono>
-#include <fstream>
 #include <functional>
 #include <future>
 #include <memory>
-#include <optional>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -14,70 +11,19 @@
 
 #include "holdfast/client.h"
 #include "holdfast/mutex.h"
-#include "holdfast/server_tools.h"
+#include "src/server/testing/access_rig.h"
 #include "src/server/testing/plain_client.h"
 #include "tests/support/eventually.h"
-#include "tests/support/temp_folder.h"
-#include "tests/support/tls_files.h"
 
 namespace holdfast::server {
 namespace {
 
 using namespace std::chrono_literals;
 using support::eventually;
+using testing::AccessTest;
 using testing::request;
 using testing::Socket;
 using Words = std::vector<std::string>;
-
-// "secret", hashed once.
-const std::string& hash() {
-  static const std::string made = *hash_password("secret");
-  return made;
-}
-
-class AccessTest : public ::testing::Test {
- protected:
-  // `lines`: users without their passwords, which are "secret".
-  void write_users(const std::string& lines) const {
-    std::ofstream file(users_);
-    std::string text = lines;
-    for (std::size_t at = 0; (at = text.find('@', at)) != text.npos;) {
-      text.replace(at, 1, "password:" + hash());
-    }
-    file << text;
-    ASSERT_EQ(::chmod(users_.c_str(), 0600), 0);
-  }
-  void start(const std::string& lines, FrontLimits limits = {}) {
-    write_users(lines);
-    options_.users = users_;
-    ServerTuning tuning;
-    limits.gate.first_delay = limits.gate.longest_delay = 1ms;
-    tuning.front = limits;
-    auto made = ServerAccess::start(options_, tuning);
-    ASSERT_TRUE(made) << made.error().message();
-    server_.emplace(*std::move(made));
-  }
-  // A plain connection that has logged in and asked for the term.
-  std::unique_ptr<Socket> as(const std::string& user) const {
-    auto socket = std::make_unique<Socket>(server_->address());
-    EXPECT_EQ(socket->ask(request({"AUTH", user, "secret"})), "+OK\r\n");
-    EXPECT_TRUE(socket->ask(request({"HF1", "attach", "0"})).starts_with("+HF1 "));
-    return socket;
-  }
-  std::string url(const std::string& user, const std::string& more = "") const {
-    std::string text = server_->url();
-    text.insert(text.find("//") + 2, user + ":secret@");
-    return text + more;
-  }
-  Result<Client> connect(const std::string& user, const std::string& more = "") const {
-    return Client::connect(url(user, more));
-  }
-
-  const support::TempFolder folder_;
-  const std::string users_ = folder_.file("users");
-  ServerOptions options_{.listen = "127.0.0.1:0", .journal = "memory:"};
-  std::optional<Server> server_;
-};
 
 std::string acquire(const std::string& name, const std::string& id,
                     const std::string& owner = "{}") {
@@ -133,6 +79,32 @@ TEST_F(AccessTest, AWrongLogInEndsTheConnection) {
   }
   const Socket socket(server_->address());
   EXPECT_TRUE(socket.ask(request({"AUTH", "secret"})).starts_with("-ERR AUTH takes a user"));
+}
+
+TEST_F(AccessTest, OperatorsAreToldOfFailedLogIns) {
+  std::vector<std::string> warnings;
+  std::mutex mutex;
+  options_.on_warning = [&](const std::string& what) {
+    const std::lock_guard lock(mutex);
+    warnings.push_back(what);
+  };
+  start("app @ acquire:*\n");
+  for (int i = 0; i < 3; ++i) {
+    Socket(server_->address()).ask(request({"AUTH", "app", "wrong"}));
+  }
+  const std::lock_guard lock(mutex);
+  ASSERT_EQ(warnings.size(), 1U) << "a flood of them does not fill the log";
+  EXPECT_EQ(warnings[0], "a log-in as 'app' from 127.0.0.1 failed");
+}
+
+TEST_F(AccessTest, TheNameOfAUserWhoDoesNotExistIsNotWrittenDown) {
+  std::string warning;
+  options_.on_warning = [&](const std::string& what) { warning = what; };
+  start("app @ acquire:*\n");
+  Socket(server_->address()).ask(request({"AUTH", "my-secret", "x"}));
+  server_->stop();
+  EXPECT_EQ(warning, "a log-in as a user who does not exist from 127.0.0.1 failed");
+  EXPECT_EQ(server_->reload().error().code(), Errc::kClosed);
 }
 
 TEST_F(AccessTest, AServerWithoutUsersTakesNoLogIn) {
@@ -353,11 +325,85 @@ TEST_F(AccessTest, StrangersOfOneAddressAreFew) {
   }));
 }
 
+TEST_F(AccessTest, AStrangerWhoAsksAndAsksIsCutOff) {
+  start("app @ acquire:*\n");
+  const Socket socket(server_->address());
+  std::string many;
+  for (int i = 0; i < 1'000; ++i) many += request({"A"});
+  ASSERT_TRUE(socket.send(many));
+  std::string all;
+  for (std::string more = socket.receive(); !more.empty(); more = socket.receive()) all += more;
+  EXPECT_NE(all.find("too many requests before the log-in"), std::string::npos);
+  EXPECT_LT(all.size(), 4'096U);
+}
+
+TEST_F(AccessTest, AFloodOfStrangersCostsNoLease) {
+  start("app @ acquire:*\n");
+  auto client = connect("app");
+  ASSERT_TRUE(client);
+  auto lease = client->mutex("a").acquire({.wait = 10s, .ttl = 2s});
+  ASSERT_TRUE(lease);
+  ASSERT_TRUE(lease->renew());
+  std::string many;
+  for (int i = 0; i < 5'000; ++i) many += request({"A"});
+  const auto until = std::chrono::steady_clock::now() + 5s;
+  while (std::chrono::steady_clock::now() < until) {
+    std::vector<std::unique_ptr<Socket>> crowd;
+    for (int i = 0; i < 50; ++i) {
+      crowd.push_back(std::make_unique<Socket>(server_->address()));
+      static_cast<void>(crowd.back()->send(many));
+    }
+  }
+  EXPECT_TRUE(lease->held());
+}
+
 TEST_F(AccessTest, AStrangersRequestIsSmallAndAUsersIsNot) {
   start("app @ acquire:*\n");
   const std::string large = request({"ECHO", std::string(2'000, 'x')});
   EXPECT_TRUE(Socket(server_->address()).ask(large).starts_with("-ERR Protocol error"));
   EXPECT_TRUE(as("app")->ask(large).starts_with("$2000\r\n"));
+}
+
+TEST_F(AccessTest, TheRateOutlivesTheConnection) {
+  start("app @ acquire:* rate:1\n");
+  EXPECT_TRUE(eventually([&] {
+    return as("app")->ask(request({"GET", "a"})).starts_with("-OVERLOADED ");
+  }));
+  // More locks at once than in a second: later ones wait for it.
+  std::string said;
+  EXPECT_TRUE(eventually([&] {
+    said = as("app")->ask(request({"EXISTS", "a", "b", "c"}));
+    return said == ":0\r\n";
+  })) << said;
+  EXPECT_TRUE(as("app")->ask(request({"GET", "a"})).starts_with("-OVERLOADED "));
+}
+
+TEST_F(AccessTest, ASecondLogInOnOneConnectionNeedsNoOtherConnection) {
+  start("app @ acquire:* connections:1\n");
+  const auto app = as("app");
+  EXPECT_EQ(app->ask(request({"AUTH", "app", "secret"})), "+OK\r\n");
+}
+
+TEST_F(AccessTest, AnAnswerToRedissonIsForItsUserAndLockOnly) {
+  start("app @ acquire:a\nother @ acquire:b\n");
+  const auto take = [](const std::string& lock) {
+    return request(
+        {"EVALSHA", "149c5a8bf18676fd99e9e6e24923bd64d9b62f94", "1", lock, "60000", "w"});
+  };
+  const auto unlock = [](const std::string& lock) {
+    return request({"EVALSHA", "6866459238a13a701d42f4971f12d9f3a50e2442", "3", lock,
+                    "redisson_lock__channel:{" + lock + "}", "latch", "0", "60000", "w", "publish",
+                    "60000"});
+  };
+  const auto app = as("app");
+  const auto other = as("other");
+  EXPECT_EQ(app->ask(take("a")), "$-1\r\n");
+  EXPECT_EQ(other->ask(take("b")), "$-1\r\n");
+  EXPECT_EQ(other->ask(take("b")), "$-1\r\n") << "held twice";
+  EXPECT_EQ(app->ask(unlock("a")), ":1\r\n");
+  EXPECT_EQ(other->ask(unlock("b")), ":0\r\n") << "its own answer: it holds once more";
+  // Redisson's count has the id of the acquisition in it.
+  EXPECT_EQ(other->ask(request({"HF1", "value", "1", "hf1:{b}"})), "$0\r\n\r\n");
 }
 
 // --- The real client.
@@ -413,6 +459,30 @@ TEST_F(AccessTest, AReloadTakesRightsAwayAndLeavesTheOthersAlone) {
   EXPECT_EQ(as("new")->ask(request({"PING"})), "+PONG\r\n");
 }
 
+TEST_F(AccessTest, NobodySlipsThroughWithTheRightsOfBefore) {
+  start("app @ acquire:*\n");
+  for (int round = 0; round < 10; ++round) {
+    write_users("app @ acquire:*\n");
+    ASSERT_TRUE(server_->reload());
+    EXPECT_NE(as("app")->ask(request({"GET", "secret"})).substr(0, 5), "-NOPE");
+    std::vector<std::unique_ptr<Socket>> crowd;
+    write_users("app @ acquire:orders/*\n");
+    for (int i = 0; i < 50; ++i) {
+      crowd.push_back(std::make_unique<Socket>(server_->address()));
+      ASSERT_TRUE(crowd.back()->send(request({"AUTH", "app", "secret"})));
+    }
+    ASSERT_TRUE(server_->reload());
+    const Words look{"GET", "secret"};
+    for (const auto& each : crowd) {
+      const std::string said = each->receive();
+      if (!said.starts_with("+OK")) continue;
+      const std::string seen = each->ask(request(look));
+      EXPECT_TRUE(seen.empty() || seen.starts_with("-NOPERM ")) << seen;
+    }
+    EXPECT_TRUE(as("app")->ask(request(look)).starts_with("-NOPERM "));
+  }
+}
+
 TEST_F(AccessTest, ABadFileChangesNothing) {
   start("app @ acquire:*\n");
   const auto app = as("app");
@@ -435,148 +505,6 @@ TEST_F(AccessTest, ALeaseOutlivesAReloadThatClosesItsConnections) {
   EXPECT_TRUE(eventually([&] { return static_cast<bool>(lease->renew()); }));
   EXPECT_TRUE(lease->held());
   EXPECT_TRUE(lease->release());
-}
-
-// --- TLS.
-
-class TlsTest : public AccessTest {
- protected:
-  void SetUp() override {
-    options_.tls_cert = support::tls_files().server.certificate;
-    options_.tls_key = support::tls_files().server.key;
-  }
-  static std::string trust() { return "?tls_ca=" + support::tls_files().ca; }
-};
-
-TEST_F(TlsTest, AClientTakesALockOverTls) {
-  start("app @ acquire:*\n");
-  EXPECT_TRUE(server_->url().starts_with("holdfasts://"));
-  auto client = connect("app", trust());
-  ASSERT_TRUE(client) << client.error().message();
-  auto lease = client->mutex("a").acquire({.wait = 10s});
-  ASSERT_TRUE(lease) << lease.error().message();
-  // More than one record of TLS, in both directions.
-  std::vector<Lease> many;
-  for (int i = 0; i < 300; ++i) {
-    auto next = client->mutex("many/" + std::to_string(i)).acquire({.wait = 10s});
-    ASSERT_TRUE(next);
-    many.push_back(*std::move(next));
-  }
-  EXPECT_EQ(client->list("many/", 1'000)->size(), 300U);
-  auto other = connect("app", trust());
-  ASSERT_TRUE(other);
-  auto waits = std::async(std::launch::async,
-                          [&] { return other->mutex("a").acquire({.wait = 20s}).has_value(); });
-  EXPECT_TRUE(lease->release());
-  EXPECT_TRUE(waits.get());
-}
-
-TEST_F(TlsTest, AClientThatDoesNotTrustTheServerSaysNothingToIt) {
-  start("app @ acquire:*\n");
-  const std::string foreign = "?tls_ca=" + support::tls_files().foreign_ca;
-  for (const std::string& more : {foreign, trust() + "&tls_name=elsewhere.invalid"}) {
-    const auto client = connect("app", more);
-    ASSERT_FALSE(client);
-    EXPECT_EQ(client.error().code(), Errc::kPermissionDenied);
-    EXPECT_NE(client.error().message().find("certificate"), std::string::npos)
-        << client.error().message();
-  }
-}
-
-TEST_F(TlsTest, PlainTextAtATlsPortAndTheReverseAreToldApart) {
-  start("app @ acquire:*\n");
-  const Socket plain(server_->address());
-  EXPECT_TRUE(plain.ask(request({"PING"})).starts_with("-ERR this port speaks TLS"));
-  const Server without = testing::start();
-  const auto client = Client::connect("holdfasts://" + without.address() + trust());
-  ASSERT_FALSE(client);
-  EXPECT_NE(client.error().message().find("does not speak TLS"), std::string::npos)
-      << client.error().message();
-}
-
-TEST_F(TlsTest, HalfHandshakesEndInTimeAndDisturbNobody) {
-  FrontLimits limits;
-  limits.gate.handshake = 200ms;
-  limits.strangers_of_address = 64;
-  start("app @ acquire:*\n", limits);
-  auto client = connect("app", trust());
-  ASSERT_TRUE(client);
-  auto lease = client->mutex("a").acquire({.wait = 10s, .ttl = 5s});
-  ASSERT_TRUE(lease) << lease.error().message();
-  ASSERT_TRUE(lease->renew()) << "all its connections are there";
-  std::vector<std::unique_ptr<Socket>> silent;
-  for (int i = 0; i < 200; ++i) {
-    silent.push_back(std::make_unique<Socket>(server_->address()));
-    static_cast<void>(silent.back()->send("\x16\x03\x01"));
-  }
-  EXPECT_TRUE(lease->renew());
-  EXPECT_TRUE(client->mutex("b").acquire({.wait = 10s}));
-  for (const auto& each : silent) EXPECT_EQ(each->receive(), "");
-  EXPECT_TRUE(eventually([&] { return connect("app", trust()).has_value(); }));
-}
-
-TEST_F(TlsTest, ANewCertificateIsForNewConnections) {
-  start("app @ acquire:*\n");
-  const std::string cert = folder_.file("cert");
-  ASSERT_TRUE(connect("app", trust()));
-  server_.reset();
-  // Files whose content is exchanged, as renewals of certificates do.
-  const auto put = [&](const support::KeyPair& pair) {
-    std::ofstream both(cert);
-    both << std::ifstream(pair.certificate).rdbuf() << std::ifstream(pair.key).rdbuf();
-  };
-  put(support::tls_files().server);
-  options_.tls_cert = cert;
-  options_.tls_key.clear();
-  start("app @ acquire:*\n");
-  ASSERT_TRUE(connect("app", trust()));
-  put(support::tls_files().foreign_server);
-  ASSERT_TRUE(server_->reload());
-  EXPECT_FALSE(connect("app", trust()));
-  EXPECT_TRUE(connect("app", "?tls_ca=" + support::tls_files().foreign_ca));
-  std::ofstream(cert) << "no certificate";
-  const auto bad = server_->reload();
-  ASSERT_FALSE(bad);
-  EXPECT_NE(bad.error().message().find("--tls-cert '" + cert), std::string::npos)
-      << bad.error().message();
-  EXPECT_TRUE(connect("app", "?tls_ca=" + support::tls_files().foreign_ca));
-}
-
-TEST_F(TlsTest, BadFilesAreNamed) {
-  const auto refused = [&](const std::string& cert, const std::string& key) {
-    options_.tls_cert = cert;
-    options_.tls_key = key;
-    const auto server = Server::start(options_);
-    return server ? std::string("it starts") : server.error().message();
-  };
-  const auto& files = support::tls_files();
-  EXPECT_NE(refused("/nowhere", files.server.key).find("--tls-cert '/nowhere'"), std::string::npos);
-  EXPECT_NE(refused(files.server.certificate, files.client.key).find("--tls-key"),
-            std::string::npos);
-  EXPECT_NE(refused(files.server.certificate, "").find("--tls-key"), std::string::npos);
-  EXPECT_NE(refused("", files.server.key).find("--tls-cert FILE"), std::string::npos);
-  options_.users = "/nowhere";
-  EXPECT_NE(refused(files.server.certificate, files.server.key).find("users file '/nowhere'"),
-            std::string::npos);
-}
-
-TEST_F(TlsTest, BeyondLoopbackAServerNeedsUsersAndTls) {
-  const auto refused = [](ServerOptions options) {
-    options.listen = "0.0.0.0:0";
-    const auto server = Server::start(options);
-    return server ? std::string("it starts") : server.error().message();
-  };
-  ServerOptions open{.journal = "memory:"};
-  EXPECT_NE(refused(open).find("--users FILE"), std::string::npos);
-  open.plaintext = true;
-  EXPECT_NE(refused(open).find("--users FILE"), std::string::npos);
-  open.plaintext = false;
-  open.tls_cert = options_.tls_cert;
-  open.tls_key = options_.tls_key;
-  EXPECT_NE(refused(open).find("--users FILE"), std::string::npos);
-  write_users("app @ acquire:*\n");
-  ServerOptions clear{.journal = "memory:", .users = users_};
-  EXPECT_NE(refused(clear).find("--tls-cert FILE"), std::string::npos);
 }
 
 }  // namespace

@@ -22,8 +22,9 @@ namespace holdfast::server {
 struct Account {
   explicit Account(UserPtr its_user) : user(std::move(its_user)) {}
 
-  // One acquisition or look more. A user may save up those of one second.
-  std::optional<Error> refuse_rate(base::BootInstant now) {
+  // So many acquisitions and looks more. A user may save up those of one second, and a request for
+  // many locks at once makes the next ones wait.
+  std::optional<Error> refuse_rate(base::BootInstant now, std::size_t count = 1) {
     if (user->rate == 0) return std::nullopt;
     const auto most = static_cast<double>(user->rate);
     const std::chrono::duration<double> passed = now - std::exchange(counted_at_, now);
@@ -32,7 +33,7 @@ struct Account {
       return Error(Errc::kQueueFull, "user '" + user->name + "' may ask for " +
                                          std::to_string(user->rate) + " locks a second");
     }
-    saved_ -= 1.0;
+    saved_ -= static_cast<double>(count);
     return std::nullopt;
   }
 

@@ -185,7 +185,11 @@ void Gate::Impl::answer_late(const std::string& address, Judged judged) {
   const BootInstant now = BootClock::now();
   if (failures.size() >= kMostAddresses) {
     std::erase_if(failures, [&](const auto& each) { return each.second.last + kForgiven < now; });
-    if (failures.size() >= kMostAddresses) failures.clear();
+    if (failures.size() >= kMostAddresses) {
+      failures.erase(std::min_element(failures.begin(), failures.end(), [](auto& one, auto& other) {
+        return one.second.last < other.second.last;
+      }));
+    }
   }
   Failures& seen = failures[address];
   if (seen.last + kForgiven < now) seen.count = 0;

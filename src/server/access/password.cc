@@ -30,6 +30,12 @@ Result<std::string> hash_password(const std::string& password) {
 
 namespace holdfast::server {
 
+bool is_hash(const std::string& text) {
+  const int verdict = text.starts_with('$') ? crypt_checksalt(text.c_str()) : CRYPT_SALT_INVALID;
+  return verdict != CRYPT_SALT_INVALID && verdict != CRYPT_SALT_METHOD_DISABLED &&
+         text.find('$', 1) != text.npos;
+}
+
 bool matches(const std::string& password, const std::string& hash) {
   if (password.size() > kLongestPassword || password.find('\0') != password.npos) return false;
   const auto data = std::make_unique<crypt_data>();

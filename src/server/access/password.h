@@ -10,6 +10,10 @@ namespace holdfast::server {
 
 constexpr std::size_t kLongestPassword = 511;
 
+// Whether this system's crypt(3) can check a password against it. Its methods without a '$', which
+// look like any word, are not taken.
+bool is_hash(const std::string& text);
+
 bool matches(const std::string& password, const std::string& hash);
 
 }  // namespace holdfast::server

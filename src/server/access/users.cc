@@ -13,13 +13,13 @@
 
 #include "holdfast/detail/number.h"
 #include "holdfast/detail/percent.h"
+#include "src/server/access/password.h"
 
 namespace holdfast::server {
 namespace {
 
 constexpr std::size_t kLargestFile = std::size_t{4} << 20U;
 constexpr std::size_t kLongestUser = 64;
-constexpr std::size_t kShortestHash = 13;  // crypt(3)'s oldest.
 // Between the name of a lock and those of its inner locks.
 constexpr std::string_view kInner = "/../";
 
@@ -85,9 +85,10 @@ class Line {
   }
 
   void take_password(const std::string& hash, User& user) {
-    // crypt(3) itself refuses what begins with '*'.
-    if (hash.size() < kShortestHash || hash.starts_with('*')) {
-      return spoil("password: takes a hash of crypt(3), which 'holdfast server password' makes");
+    if (!is_hash(hash)) {
+      return spoil(
+          "password: takes a hash of crypt(3), which 'holdfast server password' makes, and "
+          "never the password itself");
     }
     user.passwords.push_back(hash);
   }
@@ -135,23 +136,30 @@ bool User::may_list(std::string_view prefix) const {
 }
 
 Result<std::shared_ptr<const Users>> Users::read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
+  const std::string where = "users file '" + path + "'";
   struct stat found {};
-  if (!file || ::stat(path.c_str(), &found) != 0) {
+  const bool there = ::stat(path.c_str(), &found) == 0;
+  // To open a pipe would wait for its writer.
+  if (there && !S_ISREG(found.st_mode)) {
+    return Error(Errc::kInvalidArgument,
+                 where + (S_ISDIR(found.st_mode) ? " is a folder" : " is not a plain file"));
+  }
+  if (there && static_cast<std::size_t>(found.st_size) > kLargestFile) {
+    return Error(Errc::kInvalidArgument, where + " has more than 4 MiB");
+  }
+  std::ifstream file;
+  if (there) file.open(path, std::ios::binary);
+  if (!there || !file) {
     const int why = errno;
     return Error(why == EACCES ? Errc::kPermissionDenied : Errc::kInvalidArgument,
-                 "users file '" + path + "': " + std::strerror(why));
-  }
-  if (!S_ISREG(found.st_mode) || static_cast<std::size_t>(found.st_size) > kLargestFile) {
-    return Error(Errc::kInvalidArgument,
-                 "users file '" + path + "': it is not a file of at most 4 MiB");
+                 where + ": " + std::strerror(why));
   }
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  auto parsed = parse(text, "users file '" + path + "'");
+  auto parsed = parse(text, where);
   if (!parsed || (found.st_mode & (S_IROTH | S_IWOTH | S_IWGRP)) == 0) return parsed;
   auto users = std::make_shared<Users>(**parsed);
-  users->warning_ = "users file '" + path +
-                    "': others can read or change it, and it holds password hashes: chmod 640";
+  users->warning_ =
+      where + ": others can read or change it, and it holds password hashes: chmod 640";
   return std::shared_ptr<const Users>(std::move(users));
 }
 
@@ -161,6 +169,9 @@ Result<std::shared_ptr<const Users>> Users::parse(std::string_view text, const s
     return Error(Errc::kInvalidArgument, where + ", line " + std::to_string(number) + ": " + why);
   };
   if (text.find('\0') != text.npos) return Error(Errc::kInvalidArgument, where + ": it is no text");
+  if (text.starts_with("\xef\xbb\xbf")) {
+    return refuse(1, "it begins with a byte order mark, which no editor shows: save it without");
+  }
   for (std::size_t number = 1; !text.empty(); ++number) {
     const std::size_t end = text.find('\n');
     Line line(text.substr(0, end));

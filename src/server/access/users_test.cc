@@ -92,6 +92,9 @@ TEST(UsersTest, ABadLineIsNamedAndNoHashIsShown) {
   const std::pair<std::string, const char*> lines[] = {
       {"app acquire:*", "has no password"},
       {"app password:secret", "crypt(3)"},
+      {"app password:correcthorsebattery", "never the password itself"},
+      {"app password:$a$b", "crypt(3)"},
+      {"\xef\xbb\xbf" + good, "byte order mark"},
       {"app password:*0aaaaaaaaaaaaaaa", "crypt(3)"},
       {good + " acquire:", "takes the name of a lock"},
       {good + " acquire:*x", "takes the name of a lock"},
@@ -134,7 +137,10 @@ TEST(UsersTest, AFileThatOthersCanReadIsTold) {
   const auto none = Users::read(path);
   ASSERT_FALSE(none);
   EXPECT_NE(none.error().message().find(path), std::string::npos);
-  EXPECT_FALSE(Users::read("/"));
+  EXPECT_NE(Users::read("/").error().message().find("is a folder"), std::string::npos);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_NE(Users::read(path).error().message().find("plain file"), std::string::npos);
+  std::remove(path.c_str());
 }
 
 TEST(PasswordTest, AHashFitsItsPasswordAndNoOther) {

@@ -13,6 +13,7 @@
 
 #include "src/server/front/calls.h"
 #include "src/server/front/pending_reply.h"
+#include "src/server/front/redisson_locks.h"
 #include "src/server/front/reply_writer.h"
 
 namespace holdfast::server {
@@ -36,13 +37,17 @@ std::string_view name_of(const Request& request) {
       request.action);
 }
 
+bool is_new(Op op) { return op == Op::kAcquire || op == Op::kAcquireAll; }
+
 // nullopt: the user may do it.
+std::optional<Error> refuse_right(const AccountPtr& account, Op op, const Request& request) {
+  return refuse(account, op == Op::kBreak ? Right::kBreak : Right::kAcquire, name_of(request));
+}
+
 std::optional<Error> refuse_step(const AccountPtr& account, Op op, const Request& request) {
   if (account == nullptr) return std::nullopt;
-  const Right right = op == Op::kBreak ? Right::kBreak : Right::kAcquire;
-  if (auto denied = refuse(account, right, name_of(request))) return denied;
-  const bool is_new = op == Op::kAcquire || op == Op::kAcquireAll;
-  return is_new ? account->refuse_rate(base::BootClock::now()) : std::nullopt;
+  if (auto denied = refuse_right(account, op, request)) return denied;
+  return is_new(op) ? account->refuse_rate(base::BootClock::now()) : std::nullopt;
 }
 
 // A request that the user may not make fails alone, because a client puts renewals of many locks
@@ -198,7 +203,9 @@ void run_inspect(Service& service, CommandContext& context, const PendingReply& 
 void run_value(Service& service, const PendingReply& reply, const Call& call) {
   service.inspect(call.name, [reply](const Result<LockSight>& sight) {
     if (!sight) return reply.fail(sight.error());
-    reply.text(sight->lock ? sight->lock->value : std::string());
+    // Redisson's count names its acquisition, and is for nobody else.
+    const std::string value = sight->lock ? sight->lock->value : std::string();
+    reply.text(is_redisson_count(value) ? std::string() : value);
   });
 }
 
@@ -239,8 +246,9 @@ void run_step_down(CommandContext& context, Connection& connection) {
   if (account != nullptr && !account->user->admin) {
     append_error(bytes, "NOPERM user '" + account->user->name + "' is no admin");
   } else if (!context.step_down()) {
-    append_error(bytes, "ERR unknown subcommand: this server's journal is not shared, so no other "
-                        "one can lead");
+    append_error(bytes,
+                 "ERR unknown subcommand: this server's journal is not shared, so no other "
+                 "one can lead");
   } else {
     append_status(bytes, "OK");
   }
@@ -276,9 +284,10 @@ std::optional<Error> refuse_call(const AccountPtr& account, const Call& call) {
     case Op::kDowngrade: break;
   }
   for (const Request& each : call.requests) {
-    if (auto denied = refuse_step(account, call.op, each)) return denied;
+    if (auto denied = refuse_right(account, call.op, each)) return denied;
   }
-  return std::nullopt;
+  return is_new(call.op) ? account->refuse_rate(base::BootClock::now(), call.requests.size())
+                         : std::nullopt;
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include "src/server/front/calls.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
 #include <variant>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "src/server/front/owner_text.h"
 

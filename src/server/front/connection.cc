@@ -9,7 +9,6 @@ namespace {
 
 using port::SocketIo;
 
-constexpr int kReadsPerTurn = 4;  // Then other connections have their turn.
 constexpr std::size_t kKept = 64 * 1'024;
 
 RequestLimits first_limits(const FrontLimits& limits) {
@@ -63,14 +62,17 @@ void Connection::wait_write() {
 void Connection::on_readable() {
   queued_ = true;  // The answers of this turn are written at its end.
   std::string& scratch = owner_.scratch();
-  for (int turn = 0; turn < kReadsPerTurn && !draining_ && !ending_ && !paused_ && !full();
-       ++turn) {
-    const SocketIo io = stream_.read(scratch.data(), scratch.size());
+  // After so many bytes other connections have their turn.
+  std::size_t left = greeted ? scratch.size() : owner_.limits().first_bytes;
+  while (left > 0 && !draining_ && !ending_ && !paused_ && !full()) {
+    const std::size_t wanted = left;
+    const SocketIo io = stream_.read(scratch.data(), wanted);
     if (io.next == SocketIo::Next::kWantRead) break;
     // No honest client makes TLS itself answer while it does not read.
     if (io.next != SocketIo::Next::kDone) return close();
     if (!take({scratch.data(), io.bytes})) return;
-    if (io.bytes < scratch.size() && !stream_.buffers()) break;
+    if (io.bytes < wanted && !stream_.buffers()) break;
+    left -= io.bytes;
   }
   flush();
   wait_read();
@@ -86,11 +88,18 @@ bool Connection::take(std::string_view bytes) {
       return !closed();
     }
     if (!*whole) break;
+    if (has_asked_enough()) break;
     owner_.on_request(*this, words_);
     if (closed()) return false;
     greet();
   }
   return count_bytes();
+}
+
+bool Connection::has_asked_enough() {
+  if (greeted || ++first_requests <= owner_.limits().first_requests) return false;
+  refuse(Error(Errc::kInvalidArgument, "too many requests before the log-in"));
+  return true;
 }
 
 void Connection::greet() {

@@ -80,9 +80,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::string address;  // The client's, without its port.
   int protocol = 2;
   bool attached = false;
-  bool greeted = false;  // It is no stranger any more.
-  AccountPtr account{};  // Once it is logged in.
-  std::string name{};    // By CLIENT SETNAME.
+  bool greeted = false;            // It is no stranger any more.
+  std::size_t first_requests = 0;  // A stranger's.
+  AccountPtr account{};            // Once it is logged in.
+  std::string name{};              // By CLIENT SETNAME.
   OwnerCache owners{};
   std::set<std::string, std::less<>> channels{};
 
@@ -97,6 +98,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_readable();
   bool take(std::string_view bytes);
   void greet();
+  bool has_asked_enough();
   bool full() const;
   void hand_over_ready();
   bool count_bytes();

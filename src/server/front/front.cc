@@ -1,5 +1,6 @@
 #include "src/server/front/front.h"
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -13,6 +14,7 @@
 #include <asio/buffer.hpp>
 #include <asio/error.hpp>
 #include <asio/io_context.hpp>
+#include <asio/ip/address.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
 
@@ -35,9 +37,20 @@ namespace {
 using asio::ip::tcp;
 
 constexpr std::size_t kScratch = 64 * 1'024;
+constexpr std::chrono::seconds kBetweenWarnings{10};
 // After an accept that failed for want of descriptors.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 constexpr std::string_view kClientChannel = "hf1:@";
+// The longest name of a lock has 1,024 bytes, and each may be escaped.
+constexpr std::size_t kLongestChannel = 3 * 1'024 + 64;
+
+// One host has a whole /64 of IPv6 addresses to itself.
+std::string place_of(const asio::ip::address& address) {
+  if (!address.is_v6() || address.is_loopback()) return address.to_string();
+  auto bytes = address.to_v6().to_bytes();
+  std::fill(bytes.begin() + bytes.size() / 2, bytes.end(), std::uint8_t{0});
+  return asio::ip::address_v6(bytes).to_string() + "/64";
+}
 
 // The lock whose changes a channel tells of.
 std::optional<std::string> lock_of_channel(const std::string& channel) {
@@ -117,6 +130,7 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   void begin(Stream stream, std::string address);
   void shake_hands(tcp::socket socket, std::string address);
   void leave_strangers(const std::string& address);
+  void close_oldest_stranger();
   void check_first_requests();
   void flush_all();
   void close_connections();
@@ -144,6 +158,7 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   void log_in(Connection& connection, const std::string& user, const std::string& password,
               std::function<void(const Result<void>&)> done) override;
   Result<void> join(Connection& connection, const UserPtr& user);
+  void tell_failure(const std::string& user, const std::string& address);
   void leave_account(const AccountPtr& account);
   std::size_t connections() const override { return open.size(); }
   const Greeting& greeting() const override { return greeting_; }
@@ -169,7 +184,9 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   std::function<void(const std::string&)> warn = [](const std::string&) {};
   std::function<void()> hand_over;  // Where another server can lead.
   bool told_of_accept = false;
-  bool told_of_limit = false;
+  base::BootInstant next_limit_warning{};
+  std::size_t failed_logins = 0;  // That were not told.
+  base::BootInstant next_login_warning{};
 
   tcp::acceptor acceptor;
   port::BootTimer pause;
@@ -184,7 +201,7 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   std::size_t buffered = 0;
   FrontDoor door;
   std::unique_ptr<Gate> gate;  // Once there are users or TLS.
-  // Users with connections, by their names.
+  // By the name of the user.
   std::map<std::string, AccountPtr, std::less<>> accounts;
   // Sockets in a handshake and connections that are not greeted, by address.
   std::unordered_map<std::string, std::size_t> strangers;
@@ -215,7 +232,7 @@ void Front::Impl::admit(tcp::socket socket) {
   std::error_code ignored;
   socket.non_blocking(true, ignored);
   const tcp::endpoint peer = socket.remote_endpoint(ignored);
-  std::string address = peer.address().to_string();
+  std::string address = place_of(peer.address());
   if (!has_room_for(address)) {
     // In the middle of a handshake it would be no text.
     if (door.tls != nullptr) return;
@@ -231,12 +248,16 @@ void Front::Impl::admit(tcp::socket socket) {
 
 bool Front::Impl::has_room_for(const std::string& address) {
   const bool full = open.size() >= limits_.connections;
+  // The oldest stranger makes room, unless that is one in a handshake.
+  if (gate != nullptr && strangers_in_all >= limits_.strangers) close_oldest_stranger();
   std::size_t& of_address = strangers[address];
   const bool strange = gate != nullptr && (strangers_in_all >= limits_.strangers ||
                                            of_address >= limits_.strangers_of_address);
   if (full || strange) {
     if (of_address == 0) strangers.erase(address);
-    if (!std::exchange(told_of_limit, true)) {
+    const auto now = base::BootClock::now();
+    if (now >= next_limit_warning) {
+      next_limit_warning = now + kBetweenWarnings;
       warn("refused a connection of " + address + ": there are " +
            std::to_string(full ? open.size() : strangers_in_all) +
            (full ? " already, and no more are served" : " already that have not logged in"));
@@ -246,6 +267,15 @@ bool Front::Impl::has_room_for(const std::string& address) {
   ++of_address;
   ++strangers_in_all;
   return true;
+}
+
+void Front::Impl::close_oldest_stranger() {
+  while (!fresh.empty()) {
+    const auto connection = fresh.front().second.lock();
+    fresh.pop_front();
+    if (connection == nullptr || connection->closed() || connection->greeted) continue;
+    return connection->close();
+  }
 }
 
 void Front::Impl::leave_strangers(const std::string& address) {
@@ -337,8 +367,9 @@ void Front::Impl::log_in(Connection& connection, const std::string& user,
                          std::function<void(const Result<void>&)> done) {
   connection.pause();
   gate->judge(user, password, connection.address,
-              [self = shared_from_this(), own = connection.shared_from_this(),
+              [self = shared_from_this(), own = connection.shared_from_this(), user,
                done = std::move(done)](Gate::Verdict verdict, const UserPtr& known) {
+                if (verdict == Gate::Verdict::kWrong) self->tell_failure(user, own->address);
                 if (own->closed()) return;
                 if (verdict == Gate::Verdict::kRight) {
                   done(self->join(*own, known));
@@ -352,9 +383,28 @@ void Front::Impl::log_in(Connection& connection, const std::string& user,
               });
 }
 
+// Only names that exist are told: people type passwords in their place.
+void Front::Impl::tell_failure(const std::string& user, const std::string& address) {
+  const auto now = base::BootClock::now();
+  ++failed_logins;
+  if (now < next_login_warning) return;
+  next_login_warning = now + kBetweenWarnings;
+  const bool exists = door.users != nullptr && door.users->find(user) != nullptr;
+  const std::size_t others = std::exchange(failed_logins, 0) - 1;
+  warn("a log-in " + (exists ? "as '" + user + "'" : "as a user who does not exist") + " from " +
+       address + " failed" +
+       (others == 0 ? std::string() : "; " + std::to_string(others) + " others did before"));
+}
+
 Result<void> Front::Impl::join(Connection& connection, const UserPtr& user) {
+  // The users may have changed since the password was found to be right.
+  const UserPtr now = door.users == nullptr ? nullptr : door.users->find(user->name);
+  if (now == nullptr || *now != *user) {
+    return Error(Errc::kUnavailable, "the users have changed meanwhile: come again");
+  }
   AccountPtr& account = accounts[user->name];
   if (account == nullptr) account = std::make_shared<Account>(user);
+  if (connection.account == account) return {};
   if (user->connections > 0 && account->connections >= user->connections) {
     return Error(Errc::kUnavailable, "user '" + user->name + "' has " +
                                          std::to_string(user->connections) +
@@ -365,11 +415,16 @@ Result<void> Front::Impl::join(Connection& connection, const UserPtr& user) {
   return {};
 }
 
+// It stays: what its user has asked for counts on.
 void Front::Impl::leave_account(const AccountPtr& account) {
-  if (account != nullptr && --account->connections == 0) accounts.erase(account->user->name);
+  if (account != nullptr) --account->connections;
 }
 
 Result<void> Front::Impl::subscribe(Connection& connection, const std::string& channel) {
+  if (channel.size() > kLongestChannel) {
+    return Error(Errc::kInvalidArgument,
+                 "the name of a channel has at most " + std::to_string(kLongestChannel) + " bytes");
+  }
   const auto lock = lock_of_channel(channel);
   if (!lock && !channel.starts_with(kClientChannel)) {
     return Error(Errc::kInvalidArgument, "no such channel: this server has Holdfast's and RLock's");
@@ -448,6 +503,10 @@ void Front::guard(FrontDoor door) {
     if (now == nullptr || *now != before) changed.push_back(connection);
   }
   for (const ConnectionPtr& each : changed) each->close();
+  std::erase_if(impl.accounts, [&](const auto& entry) {
+    const UserPtr now = impl.door.users->find(entry.first);
+    return now == nullptr || *now != *entry.second->user;
+  });
 }
 
 void Front::step_down_by(std::function<void()> step_down) {

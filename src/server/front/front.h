@@ -30,8 +30,10 @@ namespace holdfast::server {
 
 struct FrontLimits {
   std::size_t connections = 16'384;
-  // Until its first whole request: so many bytes, and so much time (safety rule 65).
+  // Until its client is known (safety rule 65): so many bytes for each of so many requests, and so
+  // much time.
   std::size_t first_bytes = 1'024;
+  std::size_t first_requests = 16;
   std::chrono::milliseconds first_time{5'000};
   // A connection with more unanswered requests, or unread bytes, is not read from meanwhile.
   std::size_t unanswered = 1'024;

@@ -330,7 +330,7 @@ std::optional<Error> refuse_script(const AccountPtr& account, const Words& words
     if (auto denied = refuse(account, right, words[3 + i])) return denied;
   }
   if (!takes_or_looks(*known)) return std::nullopt;
-  return account->refuse_rate(base::BootClock::now());
+  return account->refuse_rate(base::BootClock::now(), count_locks(*known, *keys));
 }
 
 std::optional<Error> refuse_command(const AccountPtr& account, const LibraryCommand& command,
@@ -342,7 +342,7 @@ std::optional<Error> refuse_command(const AccountPtr& account, const LibraryComm
     if (auto denied = refuse(account, command.right, words[i])) return denied;
   }
   const bool counts = command.right == Right::kObserve || command.name == "SET";
-  return counts ? account->refuse_rate(base::BootClock::now()) : std::nullopt;
+  return counts ? account->refuse_rate(base::BootClock::now(), end - 1) : std::nullopt;
 }
 
 }  // namespace

@@ -125,8 +125,7 @@ machine::OwnerPtr read_breaker(std::string_view json) {
 }
 
 std::string write_trace(const BreakTrace& trace) {
-  return text_of(
-      Json{{"token", std::to_string(trace.token.counter)}, {"by", object_of(trace.by)}});
+  return text_of(Json{{"token", std::to_string(trace.token.counter)}, {"by", object_of(trace.by)}});
 }
 
 }  // namespace holdfast::server

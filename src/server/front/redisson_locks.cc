@@ -21,6 +21,7 @@ constexpr std::size_t kMostAnswers = 4'096;
 
 // "redisson <acquisition> <count>". An earlier holder's text names another acquisition.
 constexpr std::string_view kHead = "redisson ";
+constexpr std::size_t kLongestLatch = 2'048;
 
 std::string count_text(const LibraryHolder& holder, std::int64_t count) {
   return std::string(kHead) + base::to_hex(holder.id.high, holder.id.low) + ' ' +
@@ -158,6 +159,8 @@ void UnlockAnswers::keep(const std::string& name, int answer, machine::Duration 
   }
 }
 
+bool is_redisson_count(std::string_view value) { return value.starts_with(kHead); }
+
 std::string redisson_channel_of(std::string_view lock) {
   const bool tagged = lock.find('{') != lock.npos;
   return std::string(kRedissonChannel)
@@ -195,7 +198,12 @@ void run_redisson_script(Service& service, UnlockAnswers& answers, Connection& c
   }
   const auto latch_time = read_lease(word(4));
   if (!latch_time) return reply.fail(latch_time.error());
-  redisson_unlock(service, answers, reply, {name, names[2], *who, *lease, *latch_time});
+  if (names[2].size() > kLongestLatch)
+    return reply.fail(refusal("the name of a latch is too long"));
+  // The answer is for nobody but this user, lock and holder.
+  const std::string user = connection.account ? connection.account->user->name : std::string();
+  const std::string latch = user + '\n' + name + '\n' + *who + '\n' + names[2];
+  redisson_unlock(service, answers, reply, {name, latch, *who, *lease, *latch_time});
 }
 
 void run_redisson_question(Service& service, Connection& connection, const Words& words,

@@ -41,6 +41,9 @@ class UnlockAnswers {
   std::deque<std::string> order_;
 };
 
+// Whether a lock's value is a count of holds: it names an acquisition.
+bool is_redisson_count(std::string_view value);
+
 // The channel whose message wakes the waiters of a lock.
 std::string redisson_channel_of(std::string_view lock);
 inline constexpr std::string_view kRedissonChannel = "redisson_lock__channel:";

@@ -23,8 +23,8 @@
 namespace holdfast::server {
 
 struct RequestLimits {
-  std::size_t max_words = 1'024;          // A renewal of 128 locks has 644.
-  std::size_t max_word = 64 * 1'024;      // Bytes.
+  std::size_t max_words = 1'024;      // A renewal of 128 locks has 644.
+  std::size_t max_word = 64 * 1'024;  // Bytes.
   std::size_t max_request = 1'024 * 1'024;
 };
 

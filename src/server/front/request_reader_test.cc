@@ -1,9 +1,9 @@
 #include "src/server/front/request_reader.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace holdfast::server {
 namespace {

@@ -53,6 +53,8 @@ constexpr Row kTable[] = {
     {"WRONGPASS", Errc::kPermissionDenied,
      "the server does not accept this user and password: correct HOLDFAST_REDIS_PASSWORD or the "
      "URL"},
+    {"NOPERM user", Errc::kPermissionDenied,
+     "the lock service's file of users does not allow it: docs/stores/holdfast.md has the rights"},
     {"NOPERM", Errc::kPermissionDenied,
      "the ACL of this user does not allow it: docs/stores/redis.md has the line that does"},
     {"DENIED", Errc::kPermissionDenied,

@@ -96,8 +96,13 @@ Result<Handshake::Step> Handshake::on_reply(const Reply& reply) {
 }
 
 Error Handshake::wants_login() const {
-  return {Errc::kPermissionDenied,
-          where_ + ": it wants a user and password: set " + login_settings()};
+  if (is_service_) {
+    return {Errc::kPermissionDenied,
+            where_ +
+                ": it wants a user and password: name the user in the URL, USER@HOST, and give "
+                "the password by HOLDFAST_SERVICE_PASSWORD or password_file="};
+  }
+  return {Errc::kPermissionDenied, where_ + ": it wants a password: set " + login_settings()};
 }
 
 const char* Handshake::login_settings() const noexcept {

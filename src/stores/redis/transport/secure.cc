@@ -136,11 +136,21 @@ Result<SslContext> make_context(TlsSide side) {
 
 Result<void> load_identity(SSL_CTX* context, const std::string& cert, const std::string& key,
                            IdentityNames names) {
+  // To open a pipe would wait for its writer.
+  for (const auto& [option, path] : {std::pair{names.cert, cert}, {names.key, key}}) {
+    struct stat found {};
+    if (::stat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode)) continue;
+    return file_error(option, path, S_ISDIR(found.st_mode) ? "is a folder" : "is not a plain file");
+  }
   if (SSL_CTX_use_certificate_chain_file(context, cert.c_str()) != 1) {
     return file_error(names.cert, cert, "holds no certificate in PEM (" + last_reason() + ")");
   }
   const std::string& key_file = key.empty() ? cert : key;
   if (SSL_CTX_use_PrivateKey_file(context, key_file.c_str(), SSL_FILETYPE_PEM) != 1) {
+    if (key.empty()) {
+      return file_error(names.cert, cert,
+                        std::string("holds no key, too: name it with ") + names.key);
+    }
     return file_error(names.key, key_file,
                       "holds no key without a passphrase in PEM, or not the certificate's (" +
                           last_reason() + ")");

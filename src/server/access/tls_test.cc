@@ -1,0 +1,168 @@
+// TLS at a server in this process, by the real client.
+#include <chrono>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "holdfast/client.h"
+#include "holdfast/mutex.h"
+#include "src/server/testing/access_rig.h"
+#include "src/server/testing/plain_client.h"
+#include "tests/support/eventually.h"
+#include "tests/support/tls_files.h"
+
+namespace holdfast::server {
+namespace {
+
+using namespace std::chrono_literals;
+using support::eventually;
+using testing::AccessTest;
+using testing::request;
+using testing::Socket;
+
+class TlsTest : public AccessTest {
+ protected:
+  void SetUp() override {
+    options_.tls_cert = support::tls_files().server.certificate;
+    options_.tls_key = support::tls_files().server.key;
+  }
+  static std::string trust() { return "?tls_ca=" + support::tls_files().ca; }
+};
+
+TEST_F(TlsTest, AClientTakesALockOverTls) {
+  start("app @ acquire:*\n");
+  EXPECT_TRUE(server_->url().starts_with("holdfasts://"));
+  auto client = connect("app", trust());
+  ASSERT_TRUE(client) << client.error().message();
+  auto lease = client->mutex("a").acquire({.wait = 10s});
+  ASSERT_TRUE(lease) << lease.error().message();
+  // More than one record of TLS, in both directions.
+  std::vector<Lease> many;
+  for (int i = 0; i < 300; ++i) {
+    auto next = client->mutex("many/" + std::to_string(i)).acquire({.wait = 10s});
+    ASSERT_TRUE(next);
+    many.push_back(*std::move(next));
+  }
+  EXPECT_EQ(client->list("many/", 1'000)->size(), 300U);
+  auto other = connect("app", trust());
+  ASSERT_TRUE(other);
+  auto waits = std::async(std::launch::async,
+                          [&] { return other->mutex("a").acquire({.wait = 20s}).has_value(); });
+  EXPECT_TRUE(lease->release());
+  EXPECT_TRUE(waits.get());
+}
+
+TEST_F(TlsTest, AClientThatDoesNotTrustTheServerSaysNothingToIt) {
+  start("app @ acquire:*\n");
+  const std::string foreign = "?tls_ca=" + support::tls_files().foreign_ca;
+  for (const std::string& more : {foreign, trust() + "&tls_name=elsewhere.invalid"}) {
+    const auto client = connect("app", more);
+    ASSERT_FALSE(client);
+    EXPECT_EQ(client.error().code(), Errc::kPermissionDenied);
+    EXPECT_NE(client.error().message().find("certificate"), std::string::npos)
+        << client.error().message();
+  }
+}
+
+TEST_F(TlsTest, PlainTextAtATlsPortAndTheReverseAreToldApart) {
+  start("app @ acquire:*\n");
+  const Socket plain(server_->address());
+  EXPECT_TRUE(plain.ask(request({"PING"})).starts_with("-ERR this port speaks TLS"));
+  const Server without = testing::start();
+  const auto client = Client::connect("holdfasts://" + without.address() + trust());
+  ASSERT_FALSE(client);
+  EXPECT_NE(client.error().message().find("does not speak TLS"), std::string::npos)
+      << client.error().message();
+}
+
+TEST_F(TlsTest, HalfHandshakesEndInTimeAndDisturbNobody) {
+  FrontLimits limits;
+  limits.gate.handshake = 200ms;
+  limits.strangers_of_address = 64;
+  start("app @ acquire:*\n", limits);
+  auto client = connect("app", trust());
+  ASSERT_TRUE(client);
+  auto lease = client->mutex("a").acquire({.wait = 10s, .ttl = 5s});
+  ASSERT_TRUE(lease) << lease.error().message();
+  ASSERT_TRUE(lease->renew()) << "all its connections are there";
+  std::vector<std::unique_ptr<Socket>> silent;
+  for (int i = 0; i < 200; ++i) {
+    silent.push_back(std::make_unique<Socket>(server_->address()));
+    static_cast<void>(silent.back()->send("\x16\x03\x01"));
+  }
+  EXPECT_TRUE(lease->renew());
+  EXPECT_TRUE(client->mutex("b").acquire({.wait = 10s}));
+  for (const auto& each : silent) EXPECT_EQ(each->receive(), "");
+  EXPECT_TRUE(eventually([&] { return connect("app", trust()).has_value(); }));
+}
+
+TEST_F(TlsTest, ANewCertificateIsForNewConnections) {
+  start("app @ acquire:*\n");
+  const std::string cert = folder_.file("cert");
+  ASSERT_TRUE(connect("app", trust()));
+  server_.reset();
+  // Files whose content is exchanged, as renewals of certificates do.
+  const auto put = [&](const support::KeyPair& pair) {
+    std::ofstream both(cert);
+    both << std::ifstream(pair.certificate).rdbuf() << std::ifstream(pair.key).rdbuf();
+  };
+  put(support::tls_files().server);
+  options_.tls_cert = cert;
+  options_.tls_key.clear();
+  start("app @ acquire:*\n");
+  ASSERT_TRUE(connect("app", trust()));
+  put(support::tls_files().foreign_server);
+  ASSERT_TRUE(server_->reload());
+  EXPECT_FALSE(connect("app", trust()));
+  EXPECT_TRUE(connect("app", "?tls_ca=" + support::tls_files().foreign_ca));
+  std::ofstream(cert) << "no certificate";
+  const auto bad = server_->reload();
+  ASSERT_FALSE(bad);
+  EXPECT_NE(bad.error().message().find("--tls-cert '" + cert), std::string::npos)
+      << bad.error().message();
+  EXPECT_TRUE(connect("app", "?tls_ca=" + support::tls_files().foreign_ca));
+}
+
+TEST_F(TlsTest, BadFilesAreNamed) {
+  const auto refused = [&](const std::string& cert, const std::string& key) {
+    options_.tls_cert = cert;
+    options_.tls_key = key;
+    const auto server = Server::start(options_);
+    return server ? std::string("it starts") : server.error().message();
+  };
+  const auto& files = support::tls_files();
+  EXPECT_NE(refused("/nowhere", files.server.key).find("--tls-cert '/nowhere'"), std::string::npos);
+  EXPECT_NE(refused(files.server.certificate, files.client.key).find("--tls-key"),
+            std::string::npos);
+  EXPECT_NE(refused(files.server.certificate, "").find("--tls-key"), std::string::npos);
+  EXPECT_NE(refused("", files.server.key).find("--tls-cert FILE"), std::string::npos);
+  options_.users = "/nowhere";
+  EXPECT_NE(refused(files.server.certificate, files.server.key).find("users file '/nowhere'"),
+            std::string::npos);
+}
+
+TEST_F(TlsTest, BeyondLoopbackAServerNeedsUsersAndTls) {
+  const auto refused = [](ServerOptions options) {
+    options.listen = "0.0.0.0:0";
+    const auto server = Server::start(options);
+    return server ? std::string("it starts") : server.error().message();
+  };
+  ServerOptions open{.journal = "memory:"};
+  EXPECT_NE(refused(open).find("--users FILE"), std::string::npos);
+  open.plaintext = true;
+  EXPECT_NE(refused(open).find("--users FILE"), std::string::npos);
+  open.plaintext = false;
+  open.tls_cert = options_.tls_cert;
+  open.tls_key = options_.tls_key;
+  EXPECT_NE(refused(open).find("--users FILE"), std::string::npos);
+  write_users("app @ acquire:*\n");
+  ServerOptions clear{.journal = "memory:", .users = users_};
+  EXPECT_NE(refused(clear).find("--tls-cert FILE"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace holdfast::server
