@@ -63,6 +63,7 @@ complete -c holdfast -n '__holdfast_in serve' -l data -x -a '(__fish_complete_di
 complete -c holdfast -n '__holdfast_in serve' -l clients-stopped -d 'no client of a restored journal runs any more'
 complete -c holdfast -n '__holdfast_in serve' -l journal -x -a 'sqlite: etcd:// memory:' -d 'kind and place of the journal'
 complete -c holdfast -n '__holdfast_in serve' -l advertise -x -d 'address that other servers tell'
+complete -c holdfast -n '__holdfast_in serve' -l config -r -d 'configuration file'
 complete -c holdfast -n '__holdfast_in serve' -l users -r -d 'file of users'
 complete -c holdfast -n '__holdfast_in serve' -l tls-cert -r -d 'certificate chain'
 complete -c holdfast -n '__holdfast_in serve' -l tls-key -r -d 'key of the certificate'

@@ -361,6 +361,9 @@ makes it read the users and the certificate again.
                     leads, the others stand by; memory: nothing survives, for tests
   --advertise ADDR  the address that servers on a shared journal tell of this one; by default that
                     of --listen
+  --config FILE     a file in TOML, whose table [serve] has these options with '_' for '-':
+                    listen, data, journal, advertise, users, tls_cert, tls_key, plaintext. Without
+                    it the usual files are read
   --clients-stopped say that no client of this journal runs any more; a restored copy then grants at
                     once, and not after 24 h
   --json            print an object when it serves: url, address, journal, journal_id, new_journal,

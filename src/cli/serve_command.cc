@@ -210,17 +210,24 @@ std::optional<int> wait_for_end(const ServeOptions& options, Server& server, con
 
 }  // namespace
 
-int serve_command(const ServeOptions& options) {
-  set_log_format(options.common.log_format.value_or(LogFormat::kText));
+int serve_command(const ServeOptions& given) {
+  set_log_format(given.common.log_format.value_or(LogFormat::kText));
+  ServeOptions options = given;
+  Config config;
+  if (const auto read = load_config(options.common.config, config); !read) {
+    return usage_error("serve", read.error());
+  }
+  fill_serve(options, config);
+  if (const auto fine = check_serve(options); !fine) return usage_error("serve", fine.error());
   const auto journal = journal_of(options);
   if (!journal) return usage_error("serve", journal.error());
   const Signals signals;
   allow_many_connections();
   Mailbox mailbox;
   ServerOptions wanted;
-  wanted.listen = options.listen;
+  if (options.listen) wanted.listen = *options.listen;
   wanted.journal = *journal;
-  wanted.advertise = options.advertise;
+  wanted.advertise = options.advertise.value_or("");
   wanted.users = options.users.value_or("");
   wanted.tls_cert = options.tls_cert.value_or("");
   wanted.tls_key = options.tls_key.value_or("");

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -170,6 +171,50 @@ class FileTest(AccessCase):
         self.assertIn("is not a plain file", self.refused(*plain, "--tls-cert", self.path("pipe")))
         self.assertIn("is a folder", self.refused(*plain, "--users", self.dir))
         self.assertIn("name it with --tls-key", self.refused(*plain, "--tls-cert", self.cert))
+
+
+class ConfigTest(AccessCase):
+    EXAMPLE = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "deploy", "serve.toml")
+
+    def write(self, **more):
+        lines = {"listen": "127.0.0.1:0", "data": self.data, "users": self.users, "tls_cert": self.cert,
+                 "tls_key": self.key, **more}
+        with open(self.path("serve.toml"), "w", encoding="utf-8") as file:
+            file.write("[serve]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in lines.items()))
+        return self.path("serve.toml")
+
+    def test_a_file_has_what_the_options_have(self):
+        self.server, said = self.serve("--config", self.write())
+        self.address = said["address"]
+        self.assertTrue(said["url"].startswith("holdfasts://"))
+        self.assertEqual(said["journal"], self.data)
+        self.assertEqual(self.on("run", "orders/1", "--", "true").returncode, 0)
+
+    def test_the_command_line_comes_first(self):
+        _, said = self.serve("--config", self.write(), "--journal", "memory:")
+        self.assertEqual(said["journal"], "memory:")
+
+    def test_what_is_wrong_is_named_with_its_line(self):
+        for more, why in [({"user": "x"}, "serve.toml:7: user: is not known; did you mean users?"),
+                          ({"plaintext": "yes"}, "serve.toml:7: plaintext: must be true or false"),
+                          ({"journal": "memory:"}, "contradict each other"),
+                          ({"users": ""}, "--users names no file"),
+                          ({"listen": "0.0.0.0:1", "users": self.path("none")}, "users file")]:
+            self.assertIn(why, self.refused("--config", self.write(**more)))
+
+    def test_the_example_explains_every_key_and_is_understood(self):
+        with open(self.EXAMPLE, encoding="utf-8") as file:
+            text = file.read()
+        for key in ("listen", "data", "journal", "advertise", "users", "tls_cert", "tls_key", "plaintext"):
+            self.assertRegex(text, f"(?m)^#?{key} = ")
+        everything = re.sub(r"(?m)^#(\w+ = )", r"\1", text)
+        with open(self.path("all.toml"), "w", encoding="utf-8") as file:
+            file.write(everything)
+        self.assertIn("contradict each other", self.refused("--config", self.path("all.toml")))
+        with open(self.path("all.toml"), "w", encoding="utf-8") as file:
+            file.write(re.sub(r"(?m)^data = .*$", "", everything))
+        self.assertIn("users file '/etc/holdfast/users'",
+                      self.refused("--config", self.path("all.toml"), "--journal", "memory:"))
 
 
 class AddressTest(AccessCase):

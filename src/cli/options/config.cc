@@ -53,6 +53,14 @@ class TableReader {
     fail(*take(key), key, "must be text in quotes");
   }
 
+  void flag(const char* key, bool& into) {
+    const toml::node* node = take(key);
+    if (node == nullptr) return;
+    const auto value = node->value_exact<bool>();
+    if (!value) return fail(*node, key, "must be true or false");
+    into = into || *value;
+  }
+
   const toml::table* table(const char* key) {
     const toml::node* node = take(key);
     if (node == nullptr) return nullptr;
@@ -132,13 +140,31 @@ Result<void> read_names(const toml::table& names, const std::string& file, Confi
   return all.finish();
 }
 
+Result<void> read_serve(const toml::table& table, const std::string& file, ServeOptions& into) {
+  TableReader serve(table, file);
+  serve.text("listen", into.listen);
+  serve.text("data", into.data);
+  serve.text("journal", into.journal);
+  serve.text("advertise", into.advertise);
+  serve.text("users", into.users);
+  serve.text("tls_cert", into.tls_cert);
+  serve.text("tls_key", into.tls_key);
+  serve.flag("plaintext", into.plaintext);
+  return serve.finish();
+}
+
 Result<void> read_table(const toml::table& root, const std::string& file, Config& into) {
   TableReader top(root, file);
   top.text("store", into.store);
   top.value("ttl", into.ttl, read_period);
   const toml::table* names = top.table("names");
   const toml::table* run_table = top.table("run");
+  const toml::table* serve_table = top.table("serve");
   auto finished = top.finish();
+  if (serve_table != nullptr) {
+    auto serve_finished = read_serve(*serve_table, file, into.serve);
+    if (finished) finished = std::move(serve_finished);
+  }
   if (names != nullptr) {
     auto names_finished = read_names(*names, file, into);
     if (finished) finished = std::move(names_finished);
@@ -383,6 +409,23 @@ Result<void> load_config(const std::optional<std::string>& file, Config& into) {
     if (auto read = read_file(*base + "/holdfast/config.toml", false, into); !read) return read;
   }
   return read_file("/etc/holdfast/config.toml", false, into);
+}
+
+void fill_serve(ServeOptions& options, const Config& config) {
+  const ServeOptions& written = config.serve;
+  const auto fill = [](std::optional<std::string>& option, const std::optional<std::string>& by) {
+    if (!option) option = by;
+  };
+  fill(options.listen, written.listen);
+  if (!options.data && !options.journal) {
+    options.data = written.data;
+    options.journal = written.journal;
+  }
+  fill(options.advertise, written.advertise);
+  fill(options.users, written.users);
+  fill(options.tls_cert, written.tls_cert);
+  fill(options.tls_key, written.tls_key);
+  options.plaintext = options.plaintext || written.plaintext;
 }
 
 void fill_by_name(LockOptions& lock, const Config& config) {

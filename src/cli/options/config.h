@@ -1,4 +1,5 @@
-// Settings from TOML files, the environment and the options: which store, and defaults for `run`.
+// Settings from TOML files, the environment and the options: which store, and defaults for `run`
+// and `serve`.
 //
 // Order, the first that says something wins: option; HOLDFAST_STORE; --config FILE or else the
 // user's file ($XDG_CONFIG_HOME/holdfast/config.toml, ~/.config/...), then
@@ -26,7 +27,8 @@ struct Config {
   std::optional<std::string> store;
   std::optional<Duration> ttl;
   std::vector<NameRule> names;  // [names."PREFIX"]
-  RunOptions run;  // Only members with a key in [run] are set.
+  RunOptions run;               // Only members with a key in [run] are set.
+  ServeOptions serve;           // The same of [serve].
 };
 
 // Errors: kInvalidArgument "FILE:LINE: ..." for text that is not TOML, an unknown key or a wrong
@@ -36,6 +38,9 @@ Result<void> load_config(const std::optional<std::string>& file, Config& into);
 
 // Fills what the options leave open by the rule with the longest prefix of the lock's name.
 void fill_by_name(LockOptions& lock, const Config& config);
+
+// Fills what the options leave open. --data and --journal stand for each other.
+void fill_serve(ServeOptions& options, const Config& config);
 
 // Where the store's URL came from, for -v.
 struct StoreChoice {

@@ -319,12 +319,27 @@ Result<void> parse_failover(const Arguments& arguments, FailoverOptions& into) {
   return {};
 }
 
+Result<void> check_serve(const ServeOptions& options) {
+  // An empty variable of a script must not open the server to everybody.
+  for (const auto& [option, file] : {std::pair{"users", options.users},
+                                     {"tls-cert", options.tls_cert},
+                                     {"tls-key", options.tls_key}}) {
+    if (file && file->empty()) return invalid("--" + std::string(option) + " names no file");
+  }
+  if (options.data && options.journal) {
+    return invalid(
+        "--data and --journal contradict each other: --data DIR is --journal sqlite:DIR");
+  }
+  return {};
+}
+
 Result<void> parse_serve(const Arguments& arguments, ServeOptions& into) {
   OptionTable table("serve");
   table.flag("-h,--help", into.common.help);
   table.value("--log-format", into.common.log_format, read_log_format);
   table.flag("--json", into.common.json);
   table.flag("-q,--quiet", into.common.quiet);
+  table.value("--config", into.common.config, read_text);
   table.value("--listen", into.listen, read_text);
   table.value("--data", into.data, read_text);
   table.value("--journal", into.journal, read_text);
@@ -336,17 +351,7 @@ Result<void> parse_serve(const Arguments& arguments, ServeOptions& into) {
   table.flag("--clients-stopped", into.clients_stopped);
   auto parsed = table.parse(arguments);
   if (!parsed || into.common.help) return parsed;
-  // An empty variable of a script must not open the server to everybody.
-  for (const auto& [option, file] : {std::pair{"--users", into.users},
-                                     {"--tls-cert", into.tls_cert},
-                                     {"--tls-key", into.tls_key}}) {
-    if (file && file->empty()) return invalid(std::string(option) + " names no file");
-  }
-  if (into.data && into.journal) {
-    return invalid(
-        "--data and --journal contradict each other: --data DIR is --journal sqlite:DIR");
-  }
-  return {};
+  return check_serve(into);
 }
 
 Result<void> parse_server(const Arguments& arguments, ServerToolOptions& into) {

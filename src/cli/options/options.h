@@ -121,11 +121,11 @@ struct FailoverOptions {
 };
 
 struct ServeOptions {
-  CommonOptions common;  // Among these: json, quiet, help, log_format.
-  std::string listen = "127.0.0.1:7420";
+  CommonOptions common;  // Among these: config, json, quiet, help, log_format.
+  std::optional<std::string> listen;
   std::optional<std::string> data;
   std::optional<std::string> journal;
-  std::string advertise;
+  std::optional<std::string> advertise;
   std::optional<std::string> users;
   std::optional<std::string> tls_cert;
   std::optional<std::string> tls_key;
@@ -189,6 +189,8 @@ Result<void> parse_doctor(const Arguments& arguments, DoctorOptions& into);
 Result<void> parse_store(const Arguments& arguments, StoreOptions& into);
 Result<void> parse_failover(const Arguments& arguments, FailoverOptions& into);
 Result<void> parse_serve(const Arguments& arguments, ServeOptions& into);
+// The rules for what parse_serve() and a configuration file have read.
+Result<void> check_serve(const ServeOptions& options);
 Result<void> parse_server(const Arguments& arguments, ServerToolOptions& into);
 Result<void> parse_bench(const Arguments& arguments, BenchOptions& into);
 Result<void> parse_id(const Arguments& arguments, IdOptions& into);

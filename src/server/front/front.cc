@@ -222,6 +222,7 @@ void Front::Impl::accept() {
       }
       return self->pause.arm(kAcceptPause, [self] { self->accept(); });
     }
+    if (!self->acceptor.is_open()) return;  // Accepted just before the end.
     self->told_of_accept = false;
     self->admit(std::move(socket));
     self->accept();
