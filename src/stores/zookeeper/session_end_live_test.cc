@@ -158,9 +158,9 @@ TEST_F(ZookeeperClosedLiveTest, AFolderThatIsBeingRead) {
 // A server that has come back gives each session its whole time again.
 TEST(ZookeeperSessionAwayLiveTest, ASessionThatEndedWhileTheServerWasAwayIsClosedAfterwards) {
   HOLDFAST_NEEDS_ZOOKEEPER();
-  constexpr auto kLength = 6s;
+  constexpr auto kLength = 12s;
   support::ZookeeperServer server;
-  Rig rig(server.url("/?session=6s"));
+  Rig rig(server.url("/?session=12s"));
   const auto entered = rig.enter("orders", Rig::new_key());
   rig.await<contend::Entered>({entered});
   ASSERT_TRUE(entered.get());
