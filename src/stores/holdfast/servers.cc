@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "holdfast/detail/number.h"
-#include "src/stores/redis/protocol/answers.h"
 #include "src/stores/redis/protocol/reply.h"
+#include "src/stores/redis/protocol/script_call.h"
 #include "src/stores/redis/transport/direct_link.h"
 #include "src/stores/redis/transport/remote.h"
 
