@@ -325,6 +325,17 @@ TEST_F(AccessTest, StrangersOfOneAddressAreFew) {
   }));
 }
 
+TEST_F(AccessTest, TheOldestStrangerMakesRoom) {
+  FrontLimits limits;
+  limits.strangers = 3;
+  start("app @ acquire:*\n", limits);
+  const Socket oldest(server_->address());
+  std::vector<std::unique_ptr<Socket>> silent;
+  for (int i = 0; i < 2; ++i) silent.push_back(std::make_unique<Socket>(server_->address()));
+  EXPECT_EQ(as("app")->ask(request({"PING"})), "+PONG\r\n");
+  EXPECT_EQ(oldest.receive(), "");
+}
+
 TEST_F(AccessTest, AStrangerWhoAsksAndAsksIsCutOff) {
   start("app @ acquire:*\n");
   const Socket socket(server_->address());

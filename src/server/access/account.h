@@ -22,8 +22,8 @@ namespace holdfast::server {
 struct Account {
   explicit Account(UserPtr its_user) : user(std::move(its_user)) {}
 
-  // So many acquisitions and looks more. A user may save up those of one second, and a request for
-  // many locks at once makes the next ones wait.
+  // Counts acquisitions and looks. A user may save up those of one second. After a request for many
+  // locks at once the next ones wait. nullopt: there is room.
   std::optional<Error> refuse_rate(base::BootInstant now, std::size_t count = 1) {
     if (user->rate == 0) return std::nullopt;
     const auto most = static_cast<double>(user->rate);

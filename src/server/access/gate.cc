@@ -30,7 +30,7 @@ namespace {
 using base::BootClock;
 using base::BootInstant;
 
-// Whoever kept quiet for so long starts anew.
+// An address without a wrong password for so long starts anew.
 constexpr std::chrono::seconds kForgiven{60};
 // So many addresses' failures are remembered.
 constexpr std::size_t kMostAddresses = 4'096;

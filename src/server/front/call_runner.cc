@@ -244,11 +244,12 @@ void run_step_down(CommandContext& context, Connection& connection) {
   std::string bytes;
   const AccountPtr& account = connection.account;
   if (account != nullptr && !account->user->admin) {
-    append_error(bytes, "NOPERM user '" + account->user->name + "' is no admin");
+    append_error(bytes, failure_text(Error(Errc::kPermissionDenied,
+                                           "user '" + account->user->name + "' is no admin")));
   } else if (!context.step_down()) {
-    append_error(bytes,
-                 "ERR unknown subcommand: this server's journal is not shared, so no other "
-                 "one can lead");
+    append_error(bytes, failure_text(Error(Errc::kUnsupported,
+                                           "this server's journal is not shared, so no other one "
+                                           "can lead")));
   } else {
     append_status(bytes, "OK");
   }

@@ -367,6 +367,7 @@ std::string failure_text(const Error& error) {
     case Errc::kQueueFull: return "OVERLOADED " + error.message();
     case Errc::kUnavailable: return "UNAVAILABLE " + error.message();
     case Errc::kPermissionDenied: return "NOPERM " + error.message();
+    case Errc::kUnsupported: return "UNSUPPORTED " + error.message();
     default: return "ERR " + error.message();
   }
 }

@@ -69,7 +69,7 @@ std::string renewal_text(const Answer& answer);
 std::string failure_text(const Error& error);
 
 // The reply to `inspect`: six items. `last`: the last token of a lock that is free. Without the
-// right to acquire, the ids of acquisitions are not shown: whoever has one can end its hold.
+// right to acquire, the ids of acquisitions are not shown: a user who has one can end its hold.
 void append_sight(std::string& out, const LockSight& sight, std::optional<machine::Token> last,
                   bool shows_ids);
 

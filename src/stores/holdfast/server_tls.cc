@@ -98,7 +98,7 @@ class OwnTls final : public port::ServerTls {
 Result<port::ServerTlsPtr> make_server_tls(const std::string& certificate, const std::string& key) {
   auto context = redis::make_context(redis::TlsSide::kServer);
   if (!context) return context.error();
-  // Whoever connects many times need not be remembered, and an idle connection keeps no buffers.
+  // No session is kept for a client that comes back, and an idle connection has no buffers.
   SSL_CTX_set_session_cache_mode(context->get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context->get(), SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_options(context->get(), SSL_OP_NO_RENEGOTIATION);

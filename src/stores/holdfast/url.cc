@@ -23,23 +23,15 @@ Result<redis::RedisAddress> parse_url(port::StoreUrl& url) {
   redis::RedisAddress address;
   address.lock_service = true;
   if (auto good = port::expect_slashes(url, "holdfast"); !good) return good.error();
+  address.tls = url.scheme == "holdfasts";
   // Without a user there is nothing to log in as, whatever the environment has.
-  auto login =
-      port::take_login(url, "holdfast", names_user(url) ? "HOLDFAST_SERVICE_PASSWORD" : "");
-  if (!login) return login.error();
-  if (login->user.empty() && login->password) {
+  const char* const variable = names_user(url) ? "HOLDFAST_SERVICE_PASSWORD" : "";
+  auto access = redis::take_access(url, "holdfast", variable, "holdfasts://", address);
+  if (!access) return access.error();
+  if (address.user.empty() && address.password) {
     return Error(Errc::kInvalidArgument,
                  "holdfast URL: a password needs its user: holdfast://USER@HOST");
   }
-  address.user = std::move(login->user);
-  address.password = std::move(login->password);
-  address.tls = url.scheme == "holdfasts";
-  auto tls = port::take_tls(url, address.tls, "holdfast", "holdfasts://");
-  if (!tls) return tls.error();
-  address.tls_ca = std::move(tls->ca);
-  address.tls_cert = std::move(tls->cert);
-  address.tls_key = std::move(tls->key);
-  address.tls_name = std::move(tls->name);
   auto servers = port::parse_endpoints(url, {address.host, kPort}, "holdfast");
   if (!servers) return servers.error();
   address.host = servers->front().host;

@@ -111,21 +111,6 @@ Result<void> take_path(port::StoreUrl& url, bool db_is_option, RedisAddress& add
   return {};
 }
 
-Result<void> take_credentials(port::StoreUrl& url, RedisAddress& address) {
-  auto login = port::take_login(url, "redis", "HOLDFAST_REDIS_PASSWORD");
-  if (!login) return login.error();
-  address.user = std::move(login->user);
-  address.password = std::move(login->password);
-  address.tls = url.scheme.starts_with("rediss");
-  auto tls = port::take_tls(url, address.tls, "redis", "rediss://");
-  if (!tls) return tls.error();
-  address.tls_ca = std::move(tls->ca);
-  address.tls_cert = std::move(tls->cert);
-  address.tls_key = std::move(tls->key);
-  address.tls_name = std::move(tls->name);
-  return {};
-}
-
 }  // namespace
 
 std::string RedisAddress::display() const {
@@ -153,6 +138,21 @@ std::string RedisAddress::display() const {
   return (tls ? "rediss://" : "redis://") + port::Endpoint{host, port}.text() + tail;
 }
 
+Result<void> take_access(port::StoreUrl& url, std::string_view store, const char* variable,
+                         std::string_view tls_scheme, RedisAddress& address) {
+  auto login = port::take_login(url, store, variable);
+  if (!login) return login.error();
+  address.user = std::move(login->user);
+  address.password = std::move(login->password);
+  auto tls = port::take_tls(url, address.tls, store, tls_scheme);
+  if (!tls) return tls.error();
+  address.tls_ca = std::move(tls->ca);
+  address.tls_cert = std::move(tls->cert);
+  address.tls_key = std::move(tls->key);
+  address.tls_name = std::move(tls->name);
+  return {};
+}
+
 Result<RedisAddress> parse_redis_url(port::StoreUrl& url) {
   if (url.scheme != "redis" && url.scheme != "rediss" && url.scheme != "redis+unix" &&
       !names_sentinels(url) && !names_cluster(url)) {
@@ -160,7 +160,9 @@ Result<RedisAddress> parse_redis_url(port::StoreUrl& url) {
         "begins with redis://, rediss://, redis+unix://, redis+sentinel:// or redis+cluster://");
   }
   RedisAddress address;
-  if (auto taken = take_credentials(url, address); !taken) return taken.error();
+  address.tls = url.scheme.starts_with("rediss");
+  auto access = take_access(url, "redis", "HOLDFAST_REDIS_PASSWORD", "rediss://", address);
+  if (!access) return access.error();
   const bool by_sentinels = names_sentinels(url);
   auto hosts = by_sentinels         ? take_sentinels(url, address)
                : names_cluster(url) ? take_nodes(url, address)

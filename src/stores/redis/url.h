@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "holdfast/result.h"
@@ -71,6 +72,11 @@ struct RedisAddress {
   // "redis://host:6379/0", "the Sentinel host:26379": for messages.
   std::string display() const;
 };
+
+// Takes the log-in and the files of TLS. `store` begins the messages, `variable` is the one of the
+// environment that may hold the password, `tls_scheme` the scheme of URLs that mean TLS.
+Result<void> take_access(port::StoreUrl& url, std::string_view store, const char* variable,
+                         std::string_view tls_scheme, RedisAddress& address);
 
 // Takes the parts of an address, including the path, from `url`. Other options stay there for the
 // caller to take or refuse.

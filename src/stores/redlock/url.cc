@@ -17,17 +17,10 @@ Error bad(std::string what) { return {Errc::kInvalidArgument, "redlock URL: " + 
 
 Result<redis::RedisAddress> take_common(port::StoreUrl& url) {
   redis::RedisAddress common;
-  auto login = port::take_login(url, "redlock", "HOLDFAST_REDIS_PASSWORD");
-  if (!login) return login.error();
-  common.user = std::move(login->user);
-  common.password = std::move(login->password);
   common.tls = url.scheme == "redlocks";
-  auto tls = port::take_tls(url, common.tls, "redlock", "redlocks://");
-  if (!tls) return tls.error();
-  common.tls_ca = std::move(tls->ca);
-  common.tls_cert = std::move(tls->cert);
-  common.tls_key = std::move(tls->key);
-  common.tls_name = std::move(tls->name);
+  auto access =
+      redis::take_access(url, "redlock", "HOLDFAST_REDIS_PASSWORD", "redlocks://", common);
+  if (!access) return access.error();
   return common;
 }
 
@@ -40,8 +33,8 @@ Result<std::uint32_t> take_database(port::StoreUrl& url, const port::UrlOptions&
 }
 
 // The nodes by name, and where each is.
-Result<std::vector<std::pair<std::string, port::Endpoint>>> named(
-    std::vector<port::Endpoint> hosts, std::string_view names) {
+Result<std::vector<std::pair<std::string, port::Endpoint>>> named(std::vector<port::Endpoint> hosts,
+                                                                  std::string_view names) {
   std::vector<std::pair<std::string, port::Endpoint>> nodes;
   const bool given = !names.empty();
   for (port::Endpoint& host : hosts) {

@@ -53,6 +53,7 @@ constexpr Row kTable[] = {
     {"WRONGPASS", Errc::kPermissionDenied,
      "the server does not accept this user and password: correct HOLDFAST_REDIS_PASSWORD or the "
      "URL"},
+    {"UNSUPPORTED", Errc::kUnsupported, "this server of the lock service cannot do it"},
     {"NOPERM user", Errc::kPermissionDenied,
      "the lock service's file of users does not allow it: docs/stores/holdfast.md has the rights"},
     {"NOPERM", Errc::kPermissionDenied,
