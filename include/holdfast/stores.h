@@ -51,6 +51,7 @@ struct StoreKind {
   bool has_schema = false;          // It keeps its locks in tables that somebody must make.
   bool is_chain = false;            // It uses one of several stores: chain_status() tells which.
   bool has_journal = false;         // `holdfast serve` can keep its journal in it.
+  bool has_records = false;         // Ids can keep worker numbers and counters in it.
 };
 
 // In the order of registration.

@@ -9,6 +9,7 @@
 
 #include "holdfast/stores.h"
 #include "src/base/printable.h"
+#include "src/client/ask.h"
 #include "src/client/registry.h"
 #include "src/port/registry.h"
 #include "src/port/url_options.h"
@@ -23,6 +24,8 @@ namespace {
 
 // Beyond it nothing useful is left of a lease.
 constexpr std::uint32_t kWorstClock = 500'000;
+// For records, where the URL names no time.
+constexpr std::chrono::seconds kOpening{10};
 
 // Taken out before the URL is shown to anybody, because it is no part of a store's identity.
 constexpr port::UrlOption kOpenTimeout[] = {
@@ -147,6 +150,28 @@ Result<port::ServersJob> do_servers_job(std::string_view url, port::ServersJob j
 }
 
 }  // namespace
+
+Result<std::unique_ptr<port::Records>> client::open_records(const std::string& url_text) {
+  auto url = port::StoreUrl::parse(url_text);
+  if (!url) return url.error();
+  auto factory = find_store(url->scheme);
+  if (!factory) return factory.error();
+  if (const StoreKind* const kind = store_of_url(url_text); !kind->has_records) {
+    return Error(Errc::kUnsupported, "the " + std::string(kind->name) + " store keeps no records");
+  }
+  session::CoreOptions common;
+  if (auto taken = take_open_timeout(*url, common); !taken) return taken.error();
+  if (auto taken = take_common_options(*url, common); !taken) return taken.error();
+  port::RecordsJob job;
+  port::StoreContext context;
+  context.records = &job;
+  context.name_space = common.name_space;
+  const bool limited = common.open_timeout > std::chrono::milliseconds::zero();
+  context.open_by = base::BootClock::now() + (limited ? common.open_timeout : kOpening);
+  context.find = &find_store;
+  if (const auto done = ask_store(*factory, *std::move(url), context); !done) return done.error();
+  return std::move(job.made);
+}
 
 Result<std::vector<ServerStatus>> service_status(std::string_view url) {
   auto job = do_servers_job(url, {});

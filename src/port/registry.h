@@ -61,6 +61,8 @@ struct ServerTlsJob {
   ServerTlsPtr made{};
 };
 
+struct RecordsJob;  // records.h.
+
 struct StoreContext;
 
 // Never a null pointer, unless one of the context's jobs is set.
@@ -81,6 +83,8 @@ struct StoreContext {
   ChainJob* chain = nullptr;
   // Only set where the manifest has `has_journal`.
   JournalJob* journal = nullptr;
+  // Only set where the manifest has `has_records`.
+  RecordsJob* records = nullptr;
   // Only set for the store of the lock service.
   ServersJob* servers = nullptr;
   ServerTlsJob* server_tls = nullptr;

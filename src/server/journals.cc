@@ -2,11 +2,10 @@
 #include <string_view>
 #include <utility>
 
-#include <asio/io_context.hpp>
-
 #include "holdfast/stores.h"
 #include "src/base/clock.h"
 #include "src/base/random.h"
+#include "src/client/ask.h"
 #include "src/client/registry.h"
 #include "src/port/registry.h"
 #include "src/port/store_url.h"
@@ -49,17 +48,6 @@ Result<std::unique_ptr<Journal>> make_sqlite_journal(const std::string& url, std
   return std::unique_ptr<Journal>(std::make_unique<SqliteJournal>(SqliteJournalOptions{folder}));
 }
 
-// A question that is answered in the context, and makes no store.
-Result<void> ask_factory(port::StoreFactory factory, port::StoreUrl url,
-                         port::StoreContext& context) {
-  asio::io_context unused;  // The factory of a store that is a module posts to it.
-  context.io = &unused;
-  context.open_by = base::BootClock::now() + kOpening;
-  const auto made = factory(std::move(url), context);
-  if (!made) return made.error();
-  return {};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Journal>> make_journal(const std::string& url) {
@@ -75,7 +63,8 @@ Result<std::unique_ptr<Journal>> make_journal(const std::string& url) {
   port::JournalJob job;
   port::StoreContext context;
   context.journal = &job;
-  if (const auto done = ask_factory(*factory, *std::move(parsed), context); !done) {
+  context.open_by = base::BootClock::now() + kOpening;
+  if (const auto done = client::ask_store(*factory, *std::move(parsed), context); !done) {
     return Error(done.error().code(), "journal: " + done.error().message());
   }
   return std::move(job.made);
@@ -90,7 +79,7 @@ Result<port::ServerTlsPtr> make_server_tls(const std::string& certificate, const
   port::ServerTlsJob job{certificate, key, {}};
   port::StoreContext context;
   context.server_tls = &job;
-  if (const auto done = ask_factory(*factory, {}, context); !done) return done.error();
+  if (const auto done = client::ask_store(*factory, {}, context); !done) return done.error();
   return job.made;
 }
 
