@@ -10,6 +10,7 @@
 #include "holdfast/stores.h"
 #include "src/base/printable.h"
 #include "src/client/ask.h"
+#include "src/client/checked_records.h"
 #include "src/client/registry.h"
 #include "src/port/registry.h"
 #include "src/port/url_options.h"
@@ -170,7 +171,7 @@ Result<std::unique_ptr<port::Records>> client::open_records(const std::string& u
   context.open_by = base::BootClock::now() + (limited ? common.open_timeout : kOpening);
   context.find = &find_store;
   if (const auto done = ask_store(*factory, *std::move(url), context); !done) return done.error();
-  return std::move(job.made);
+  return checked_records(std::move(job.made), common.name_space);
 }
 
 Result<std::vector<ServerStatus>> service_status(std::string_view url) {

@@ -12,6 +12,7 @@
 #include "src/machine/require.h"
 #include "src/port/multi_request.h"
 #include "src/port/outcome.h"
+#include "src/stores/memory/records.h"
 
 namespace holdfast::stores {
 namespace {
@@ -407,6 +408,7 @@ struct Registry {
   const std::uint64_t generation;
   base::LocalMutex mutex;
   std::map<std::string, std::weak_ptr<InProcessHub>> hubs HOLDFAST_GUARDED_BY(mutex);
+  std::map<std::string, std::shared_ptr<MemoryTable>> tables HOLDFAST_GUARDED_BY(mutex);
 };
 
 Registry& registry() {
@@ -441,6 +443,14 @@ std::shared_ptr<InProcessHub> find_or_make_memory_hub(const std::string& name) {
   auto hub = std::make_shared<InProcessHub>(ordinary());
   slot = hub;
   return hub;
+}
+
+std::shared_ptr<MemoryTable> find_or_make_memory_table(const std::string& name) {
+  Registry& known = registry();
+  const base::LocalLock lock(known.mutex);
+  std::shared_ptr<MemoryTable>& table = known.tables[name];
+  if (!table) table = std::make_shared<MemoryTable>();
+  return table;
 }
 
 std::shared_ptr<InProcessHub> make_memory_hub_for_test(MemoryTuning tuning) {

@@ -21,6 +21,7 @@ inline constexpr StoreKind kManifest{
     .login = StoreLogin::kNone,
     .leaves_out = kLeavesOut,
     .shared_by_processes = false,
+    .has_records = true,
 };
 
 }  // namespace holdfast::stores::memory

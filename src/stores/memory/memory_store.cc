@@ -9,6 +9,7 @@
 #include "src/base/local_mutex.h"
 #include "src/port/url_options.h"
 #include "src/stores/memory/in_process_hub.h"
+#include "src/stores/memory/records.h"
 
 namespace holdfast::stores {
 namespace {
@@ -234,6 +235,10 @@ Result<std::unique_ptr<port::Store>> make_memory_store(port::StoreUrl url,
                  "memory store: write memory: or memory:NAME, without '//' before the name");
   }
   if (auto known = port::reject_unknown_options(url, "memory"); !known) return known.error();
+  if (context.records != nullptr) {
+    context.records->made = make_memory_records(url.path);
+    return std::unique_ptr<port::Store>();
+  }
   return make_memory_store_for_test(find_or_make_memory_hub(url.path), context);
 }
 

@@ -20,6 +20,7 @@ inline constexpr StoreKind kManifest{
     .examples = kExamples,
     .login = StoreLogin::kNone,
     .leaves_out = kLeavesOut,
+    .has_records = true,
 };
 
 }  // namespace holdfast::stores::sqlite

@@ -5,6 +5,7 @@
 #include "src/port/url_options.h"
 #include "src/stores/sqlite/doctor.h"
 #include "src/stores/sqlite/file/file_state.h"
+#include "src/stores/sqlite/records.h"
 
 namespace holdfast::stores {
 namespace {
@@ -219,6 +220,12 @@ Result<std::unique_ptr<port::Store>> make_sqlite_store_for_test(const port::Stor
   if (!url.authority.empty()) {
     return Error(Errc::kInvalidArgument, "store URL: sqlite is on this host: write sqlite:///" +
                                              url.authority + url.path + ", with three slashes");
+  }
+  if (context.records != nullptr) {
+    auto records = sqlite::open_records(url.path, context.open_by);
+    if (!records) return records.error();
+    context.records->made = *std::move(records);
+    return std::unique_ptr<port::Store>();
   }
   auto file_state = FileState::open(url.path, context, std::move(tuning));
   if (!file_state) return file_state.error();

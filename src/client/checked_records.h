@@ -1,0 +1,18 @@
+// The records port with the rules that are the same on every store, in front of a store's own.
+//
+// Guarantee: a store sees only keys in the namespace, of printable UTF-8 and at most kLongestKey
+// bytes, texts of at most kLongestText bytes, and times that have not passed.
+// Thread-safety, blocking, errors: as port::Records. A time that has passed is kUnavailable.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "src/port/records.h"
+
+namespace holdfast::client {
+
+std::unique_ptr<port::Records> checked_records(std::unique_ptr<port::Records> store,
+                                               const std::string& name_space);
+
+}  // namespace holdfast::client
