@@ -61,6 +61,8 @@ struct IdGuarantees {
   IdOrder order = IdOrder::kNone;
   bool survives_restart = false;    // A new object never repeats an earlier one's ids.
   bool survives_clock_back = false;  // A wall clock that is set back repeats nothing.
+  // Why the store may lose a write that it has answered; then ids may repeat. Empty: it does not.
+  std::string forgets{};
 };
 
 // Thread-safety: next() may be called from any thread, unless the type says otherwise.
