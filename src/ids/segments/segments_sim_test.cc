@@ -24,7 +24,7 @@ namespace {
 
 using testing::ModelStore;
 
-const std::string kName = "orders";
+const std::string kModelName = "orders";
 
 // How often the troubles were really there.
 struct Troubles {
@@ -75,7 +75,8 @@ class SegmentsRun {
 
   // Empty: nothing went wrong.
   std::string play() {
-    const auto made = create_segments(*store_.client(0), kName, {.first = 1, .last = last_}, {});
+    const auto made =
+        create_segments(*store_.client(0), kModelName, {.first = 1, .last = last_}, {});
     if (!made) return made.error().message();
     creates_ = false;
     for (int i = 0; i < 3; ++i) begin();
@@ -227,7 +228,7 @@ class SegmentsRun {
     if (operator_busy_ || ever_ + 50 >= last_ || !store_.dice.one_in(4)) return;
     operator_busy_ = creates_ = floor_set_ = true;
     const std::uint64_t floor = ever_ + store_.dice.below(20);
-    const auto set = set_segments_floor(*store_.client(0), kName, floor, "a test", now_);
+    const auto set = set_segments_floor(*store_.client(0), kModelName, floor, "a test", now_);
     operator_busy_ = false;
     troubles.floors += set.has_value();
     // The counter that it made is not in use before the head names it.
@@ -248,7 +249,7 @@ class SegmentsRun {
     auto process = std::make_unique<Process>();
     process->number = ++begun_;
     auto records = store_.client(process->number);
-    const auto head = read_segments_head(*records, kName, now_);
+    const auto head = read_segments_head(*records, kModelName, now_);
     if (!head) {
       wrong("no head: " + head.error().message());
     } else {

@@ -85,8 +85,10 @@ def main():
         sys.exit(f"no such files: {unknown}")
     out.mkdir(parents=True, exist_ok=True)
     (out / "mutant.h").write_text(HEADER)
+    parts = sources.resolve().parts
+    layer = Path(*parts[len(parts) - parts[::-1].index("src"):])
     for path in [*sources.glob("*.h"), *sources.glob("*.cc")]:
-        target = out / "src" / sources.name / path.name
+        target = out / "src" / layer / path.name
         target.parent.mkdir(parents=True, exist_ok=True)
         text = mutate(path.name, path.read_text(), mutants)
         if not target.exists() or target.read_text() != text:
