@@ -84,12 +84,13 @@ struct Segments::Impl {
 
 Result<Run> Segments::Impl::take(std::uint32_t wanted) {
   if (forked()) return closed();
-  for (;;) {
-    const Run run = supply.take(wanted);
-    if (run.wants_fetch) bell.ring();
-    if (run.count != 0) return run;
+  Run run = supply.take(wanted);
+  while (run.count == 0) {
     if (auto more = wait_for_range(); !more) return more.error();
+    run = supply.take(wanted);
   }
+  if (run.wants_fetch) bell.ring();
+  return run;
 }
 
 Result<void> Segments::Impl::wait_for_range() {
@@ -208,6 +209,13 @@ Result<SegmentsStatus> Segments::status(const std::string& url, const std::strin
 }
 
 Result<Id> Segments::next() {
+  // The usual case by itself: a Result of more than the number costs a third of the time.
+  if (!impl_->forked()) [[likely]] {
+    const Slots::Look seen = impl_->supply.slots.look();
+    if (seen.left() > 0 && !seen.reaches_level(1) && impl_->supply.slots.claim(seen, 1)) {
+      return Id::of(seen.first + seen.offset());
+    }
+  }
   const auto run = impl_->take(1);
   if (!run) return run.error();
   return Id::of(run->first);

@@ -41,8 +41,9 @@ class Slots {
     const Slot& slot = slots_[seen.generation() & 1U];
     // Acquire: whoever reads a value of a later filling also sees the word that went before it.
     seen.first = slot.first.load(std::memory_order_acquire);
-    seen.size = slot.size.load(std::memory_order_acquire);
-    seen.level = slot.level.load(std::memory_order_acquire);
+    const std::uint64_t bounds = slot.bounds.load(std::memory_order_acquire);
+    seen.size = static_cast<std::uint32_t>(bounds >> 32);
+    seen.level = static_cast<std::uint32_t>(bounds);
     return seen;
   }
 
@@ -74,8 +75,7 @@ class Slots {
     const std::uint32_t next = look().generation() + 1;
     Slot& slot = slots_[next & 1U];
     slot.first.store(first, std::memory_order_release);
-    slot.size.store(size, std::memory_order_release);
-    slot.level.store(level, std::memory_order_release);
+    slot.bounds.store(std::uint64_t{size} << 32 | level, std::memory_order_release);
     filled_.store(next, std::memory_order_release);
     return true;
   }
@@ -89,8 +89,7 @@ class Slots {
  private:
   struct Slot {
     std::atomic<std::uint64_t> first{0};
-    std::atomic<std::uint32_t> size{0};
-    std::atomic<std::uint32_t> level{0};
+    std::atomic<std::uint64_t> bounds{0};  // Size and level, 32 bits each.
   };
 
   alignas(64) std::atomic<std::uint64_t> word_{0};
