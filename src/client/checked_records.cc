@@ -21,8 +21,11 @@ Error bad_key(const std::string& key, const std::string& why) {
 
 class CheckedRecords final : public Records {
  public:
-  CheckedRecords(std::unique_ptr<Records> store, const std::string& name_space)
-      : store_(std::move(store)), prefix_(name_space.empty() ? "" : name_space + "/") {}
+  CheckedRecords(std::unique_ptr<Records> store, std::unique_ptr<RecordsLoop> loop,
+                 const std::string& name_space)
+      : loop_(std::move(loop)),
+        store_(std::move(store)),
+        prefix_(name_space.empty() ? "" : name_space + "/") {}
 
   Result<std::optional<Record>> read(const std::string& key, BootInstant by) override {
     if (auto good = check(key, "", by); !good) return good.error();
@@ -66,6 +69,7 @@ class CheckedRecords final : public Records {
                  "record '" + base::printable(key) + "': the deadline had passed; not sent");
   }
 
+  const std::unique_ptr<RecordsLoop> loop_;  // Outlives the store's records.
   const std::unique_ptr<Records> store_;
   const std::string prefix_;
 };
@@ -73,8 +77,9 @@ class CheckedRecords final : public Records {
 }  // namespace
 
 std::unique_ptr<Records> checked_records(std::unique_ptr<Records> store,
+                                         std::unique_ptr<RecordsLoop> loop,
                                          const std::string& name_space) {
-  return std::make_unique<CheckedRecords>(std::move(store), name_space);
+  return std::make_unique<CheckedRecords>(std::move(store), std::move(loop), name_space);
 }
 
 }  // namespace holdfast::client

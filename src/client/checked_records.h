@@ -9,10 +9,21 @@
 #include <string>
 
 #include "src/port/records.h"
+#include "src/port/store.h"
+#include "src/session/event_loop.h"
 
 namespace holdfast::client {
 
+// What a store of a server needs of a context, as long as its records are there.
+struct RecordsLoop final : port::Listener {
+  void on_push(const port::Push&) override {}
+
+  session::EventLoop events{[] {}};
+};
+
+// `loop`: nullptr where the store needs none.
 std::unique_ptr<port::Records> checked_records(std::unique_ptr<port::Records> store,
+                                               std::unique_ptr<RecordsLoop> loop,
                                                const std::string& name_space);
 
 }  // namespace holdfast::client

@@ -157,7 +157,8 @@ Result<std::unique_ptr<port::Records>> client::open_records(const std::string& u
   if (!url) return url.error();
   auto factory = find_store(url->scheme);
   if (!factory) return factory.error();
-  if (const StoreKind* const kind = store_of_url(url_text); !kind->has_records) {
+  const StoreKind* const kind = store_of_url(url_text);
+  if (!kind->has_records) {
     return Error(Errc::kUnsupported, "the " + std::string(kind->name) + " store keeps no records");
   }
   session::CoreOptions common;
@@ -170,8 +171,16 @@ Result<std::unique_ptr<port::Records>> client::open_records(const std::string& u
   const bool limited = common.open_timeout > std::chrono::milliseconds::zero();
   context.open_by = base::BootClock::now() + (limited ? common.open_timeout : kOpening);
   context.find = &find_store;
+  // Servers are asked over a loop; only those have a log-in.
+  std::unique_ptr<RecordsLoop> loop;
+  if (kind->login != StoreLogin::kNone) {
+    loop = std::make_unique<RecordsLoop>();
+    context.loop = &loop->events;
+    context.io = &loop->events.io();
+    context.listener = loop.get();
+  }
   if (const auto done = ask_store(*factory, *std::move(url), context); !done) return done.error();
-  return checked_records(std::move(job.made), common.name_space);
+  return checked_records(std::move(job.made), std::move(loop), common.name_space);
 }
 
 Result<std::vector<ServerStatus>> service_status(std::string_view url) {

@@ -7,6 +7,7 @@
 
 #include "src/base/abandon.h"
 #include "src/base/local_mutex.h"
+#include "src/port/records_job.h"
 #include "src/port/url_options.h"
 #include "src/stores/memory/in_process_hub.h"
 #include "src/stores/memory/records.h"
@@ -236,8 +237,7 @@ Result<std::unique_ptr<port::Store>> make_memory_store(port::StoreUrl url,
   }
   if (auto known = port::reject_unknown_options(url, "memory"); !known) return known.error();
   if (context.records != nullptr) {
-    context.records->made = make_memory_records(url.path);
-    return std::unique_ptr<port::Store>();
+    return port::answer(*context.records, make_memory_records(url.path));
   }
   return make_memory_store_for_test(find_or_make_memory_hub(url.path), context);
 }

@@ -37,6 +37,7 @@ inline constexpr StoreKind kManifest{
     .path_is_number = true,
     .open_options = kOpenOptions,
     .leaves_out = kLeavesOut,
+    .has_records = true,
 };
 
 }  // namespace holdfast::stores::redis

@@ -28,6 +28,7 @@
 #include "src/stores/redis/protocol/requests.h"
 #include "src/stores/redis/protocol/script_call.h"
 #include "src/stores/redis/recipes/recipe_backend.h"
+#include "src/stores/redis/records.h"
 #include "src/stores/redis/renewal_threads.h"
 #include "src/stores/redis/sentinel/sentinel_primary.h"
 #include "src/stores/redis/trial.h"
@@ -685,6 +686,7 @@ Result<std::unique_ptr<port::Store>> make_redis_store_for_test(port::StoreUrl ur
                                                                RedisTuning tuning) {
   auto opening = redis::read_url(std::move(url), context);
   if (!opening) return opening.error();
+  if (context.records != nullptr) return redis::make_records(*std::move(opening), context);
   if (opening->recipe.recipe != redis::Recipe::kNone) {
     return recipes::make_store(
         redis::make_recipe_backend(std::move(opening->remote), opening->recipe, context), context);

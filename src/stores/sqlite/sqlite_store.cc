@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/port/records_job.h"
 #include "src/port/url_options.h"
 #include "src/stores/sqlite/doctor.h"
 #include "src/stores/sqlite/file/file_state.h"
@@ -222,10 +223,7 @@ Result<std::unique_ptr<port::Store>> make_sqlite_store_for_test(const port::Stor
                                              url.authority + url.path + ", with three slashes");
   }
   if (context.records != nullptr) {
-    auto records = sqlite::open_records(url.path, context.open_by);
-    if (!records) return records.error();
-    context.records->made = *std::move(records);
-    return std::unique_ptr<port::Store>();
+    return port::answer(*context.records, sqlite::open_records(url.path, context.open_by));
   }
   auto file_state = FileState::open(url.path, context, std::move(tuning));
   if (!file_state) return file_state.error();

@@ -1,0 +1,187 @@
+#include "src/stores/redis/records.h"
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "holdfast/detail/number.h"
+#include "src/base/random.h"
+#include "src/port/records_job.h"
+#include "src/stores/redis/facts.h"
+#include "src/stores/redis/protocol/errors.h"
+#include "src/stores/redis/protocol/keys.h"
+#include "src/stores/redis/transport/direct_link.h"
+
+namespace holdfast::stores::redis {
+namespace {
+
+using base::BootInstant;
+using port::Record;
+using Version = std::optional<std::uint64_t>;
+
+// KEYS[1] the record KEYS[2] a key that is never there: a replica refuses to delete it.
+constexpr std::string_view kRead = "redis.call('DEL', KEYS[2]) return redis.call('GET', KEYS[1])";
+// ARGV[1] the new record.
+constexpr std::string_view kCreate =
+    "redis.call('DEL', KEYS[2]) if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end "
+    "redis.call('SET', KEYS[1], ARGV[1]) return 1";
+// ARGV[1] the new record ARGV[2] "<version> " of the old one.
+constexpr std::string_view kReplace =
+    "redis.call('DEL', KEYS[2]) local now = redis.call('GET', KEYS[1]) "
+    "if not now or now:sub(1, #ARGV[2]) ~= ARGV[2] then return 0 end "
+    "redis.call('SET', KEYS[1], ARGV[1]) return 1";
+
+std::string stored(std::uint64_t version, std::string_view text) {
+  return std::to_string(version) + ' ' + std::string(text);
+}
+
+// Above zero, and below what a signed number can have.
+std::uint64_t new_version() { return (base::random_128().low >> 1U) | 1U; }
+
+class RedisRecords final : public port::Records {
+ public:
+  explicit RedisRecords(Opening opening)
+      : remote_(std::move(opening.remote)),
+        sentinels_(std::move(opening.sentinels)),
+        where_(remote_->address.display()),
+        link_(remote_) {}
+  ~RedisRecords() override {
+    link_.close();
+    if (sentinels_) sentinels_->close();
+  }
+
+  // Also learns what the server forgets.
+  Result<void> open(BootInstant by) {
+    std::string wire;
+    append_command(wire, std::array<std::string_view, 1>{"INFO"});
+    append_command(wire, std::array<std::string_view, 3>{"CONFIG", "GET", "appendfsync"});
+    const auto replies = link_.try_take()->call(wire, 2, by, /*reads_only=*/true);
+    if (!replies) return replies.error();
+    Facts facts;
+    for (const Reply& reply : *replies) {
+      if (reply.is_error()) continue;
+      reply.kind == Reply::Kind::kArray ? read_config(reply, facts) : read_info(reply.text, facts);
+    }
+    forgets_ = where_ + ": " + losses(facts);
+    return {};
+  }
+
+  Result<std::optional<Record>> read(const std::string& key, BootInstant by) override {
+    const std::string place = place_of(key);
+    const auto reply = ask(eval(kRead, key, {}), "read", key, by, /*reads_only=*/true);
+    if (!reply) return reply.error();
+    if (reply->kind == Reply::Kind::kNil) return std::optional<Record>();
+    const std::string_view text = reply->text;
+    const std::size_t space = text.find(' ');
+    const auto version = detail::parse_number<std::uint64_t>(text.substr(0, space));
+    if (reply->kind != Reply::Kind::kText || space == text.npos || !version) {
+      return Error(Errc::kCorruptState,
+                   where_ + ": the key " + place + " is no record; look who writes it");
+    }
+    return std::optional(Record{std::string(text.substr(space + 1)), *version});
+  }
+
+  Result<Version> create(const std::string& key, const std::string& text, BootInstant by) override {
+    const std::uint64_t version = new_version();
+    return change(eval(kCreate, key, {stored(version, text)}), "create", key, version, by);
+  }
+
+  Result<Version> replace(const std::string& key, std::uint64_t version, const std::string& text,
+                          BootInstant by) override {
+    const std::uint64_t next = new_version();
+    return change(eval(kReplace, key, {stored(next, text), stored(version, "")}), "replace", key,
+                  next, by);
+  }
+
+  std::string forgets() const override { return forgets_; }
+
+ private:
+  static std::string place_of(const std::string& key) { return record_key(key) + ":record"; }
+
+  static std::string eval(std::string_view script, const std::string& key,
+                          const std::vector<std::string>& arguments) {
+    const std::string place = place_of(key);
+    const std::string none = place + ":none";
+    std::vector<std::string_view> words{"EVAL", script, "2", place, none};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::string wire;
+    append_command(wire, words);
+    return wire;
+  }
+
+  Result<Reply> ask(const std::string& wire, const char* what, const std::string& key,
+                    BootInstant by, bool reads_only) {
+    auto replies = link_.try_take()->call(wire, 1, by, reads_only);
+    if (!replies) return replies.error();
+    if (!replies->front().is_error()) return std::move(replies->front());
+    return to_error(replies->front(), named(what, key), reads_only);
+  }
+
+  Result<Version> change(std::string wire, const char* what, const std::string& key,
+                         std::uint64_t becomes, BootInstant by) {
+    const std::uint32_t wanted = remote_->address.replicas;
+    if (wanted == 0) {
+      const auto reply = ask(wire, what, key, by, /*reads_only=*/false);
+      if (!reply) return reply.error();
+      return reply->integer == 1 ? Version(becomes) : Version();
+    }
+    const std::string count = std::to_string(wanted);
+    const std::string limit = std::to_string(remote_->address.replicas_timeout.count());
+    append_command(wire, std::array<std::string_view, 3>{"WAIT", count, limit});
+    const auto replies = link_.try_take()->call(wire, 2, by);
+    if (!replies) return replies.error();
+    if (replies->front().is_error()) return to_error(replies->front(), named(what, key));
+    if (replies->front().integer != 1) return Version();
+    if (replies->back().integer >= std::int64_t{wanted}) return Version(becomes);
+    return Error(Errc::kOutcomeUnknown, named(what, key) +
+                                            ": the change was made, but fewer than " + count +
+                                            " replicas have confirmed it");
+  }
+
+  std::string named(const char* what, const std::string& key) const {
+    return where_ + ": " + what + " record '" + key + "'";
+  }
+
+  static std::string losses(const Facts& facts) {
+    std::string all = "Redis answers before a replica has a change, so a fail-over may forget it";
+    const std::string_view file = fact(facts, "aof_enabled");
+    const std::string_view sync = fact(facts, "config appendfsync");
+    if (file == "0") {
+      all += "; appendonly is off, so a crash forgets changes";
+    } else if (file.empty() || sync.empty()) {
+      all += "; this user may not ask INFO and CONFIG GET, so what a crash forgets is not known";
+    } else if (sync != "always") {
+      all += "; appendfsync is " + std::string(sync) + ", so a crash forgets the newest changes";
+    }
+    const std::string_view evicts = fact(facts, "maxmemory_policy");
+    if (evicts.starts_with("allkeys")) {
+      all += "; maxmemory-policy is " + std::string(evicts) + ", which may evict records";
+    }
+    return all;
+  }
+
+  const RemotePtr remote_;
+  const std::shared_ptr<SentinelPrimary> sentinels_;  // Null without Sentinels.
+  const std::string where_;
+  DirectLink link_;
+  std::string forgets_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<port::Store>> make_records(Opening opening,
+                                                  const port::StoreContext& context) {
+  if (!opening.remote->address.nodes.empty()) {
+    return Error(Errc::kUnsupported, opening.remote->address.display() +
+                                         ": a Redis Cluster keeps no records: name a single "
+                                         "server, or Sentinels");
+  }
+  auto made = std::make_unique<RedisRecords>(std::move(opening));
+  if (auto opened = made->open(context.open_by); !opened) return opened.error();
+  return port::answer(*context.records, std::unique_ptr<port::Records>(std::move(made)));
+}
+
+}  // namespace holdfast::stores::redis
