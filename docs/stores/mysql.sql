@@ -21,4 +21,7 @@ CREATE TABLE IF NOT EXISTS `holdfast_tombstones` (
 CREATE TABLE IF NOT EXISTS `holdfast_extras` (
   name VARBINARY(512) PRIMARY KEY, value BLOB, broken_token BIGINT, broken_by BLOB)
   ENGINE = InnoDB;
+CREATE TABLE IF NOT EXISTS `holdfast_records` (
+  name VARBINARY(512) PRIMARY KEY, version BIGINT NOT NULL, value BLOB NOT NULL)
+  ENGINE = InnoDB;
 INSERT INTO `holdfast_meta` VALUES (1, 1) ON DUPLICATE KEY UPDATE id = id;

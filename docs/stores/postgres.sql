@@ -21,5 +21,7 @@ DO $do$ BEGIN
     lock bytea NOT NULL, id bytea NOT NULL, until bigint NOT NULL, PRIMARY KEY (lock, id));
   CREATE TABLE IF NOT EXISTS "holdfast".extras(
     name bytea PRIMARY KEY, value bytea, broken_token bigint, broken_by bytea);
+  CREATE TABLE IF NOT EXISTS "holdfast".records(
+    key bytea PRIMARY KEY, version bigint NOT NULL, text bytea NOT NULL);
   INSERT INTO "holdfast".meta VALUES (1, 1) ON CONFLICT DO NOTHING;
 END $do$;

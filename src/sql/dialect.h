@@ -132,10 +132,24 @@ class Dialect {
   virtual Request creation() const = 0;
   virtual std::string script() const = 0;
 
+  // Records: the key `key` of the table `records`. One row: 0 where this server takes writes, the
+  // version (NULL: there is none), the text.
+  virtual Request read_record(const std::string& key) const = 0;
+  // A row where it was carried out, in a synced transaction.
+  virtual Request create_record(const std::string& key, const std::string& text) const = 0;
+  virtual Request replace_record(const std::string& key, std::int64_t version,
+                                 const std::string& text) const = 0;
+  // A question, and why by its answer an answered change may be lost; empty: it is not.
+  virtual Request durability() const = 0;
+  virtual std::string forgets(const Rows& rows) const = 0;
+
   virtual Guarantees guarantees() const = 0;
   // A question for `holdfast doctor`, and what its rows mean.
   virtual Request examination() const = 0;
   virtual port::Findings judge(const Rows& rows, bool listening) const = 0;
 };
+
+// The error of an answer that is not kDone.
+Error error_of(const Dialect& dialect, const Answer& answer);
 
 }  // namespace holdfast::sql

@@ -384,21 +384,23 @@ void Engine::refuse_later(const std::string& name, AcquisitionId id) {
   submit(std::move(command));
 }
 
-Error Engine::error_of(const Answer& answer) const {
-  const std::string what = dialect_->address() + ": " + answer.message;
+Error Engine::error_of(const Answer& answer) const { return sql::error_of(*dialect_, answer); }
+
+Error error_of(const Dialect& dialect, const Answer& answer) {
+  const std::string what = dialect.address() + ": " + answer.message;
   if (answer.fate == Fate::kUnknown) {
     return {Errc::kOutcomeUnknown, what + "; whether the request was carried out is not known"};
   }
-  switch (dialect_->failure_of(answer)) {
+  switch (dialect.failure_of(answer)) {
     case Failure::kPermission:
       if (answer.fate == Fate::kNotSent) return {Errc::kPermissionDenied, what};
       return {Errc::kPermissionDenied,
-              what + ": see docs/stores/" + std::string(dialect_->store()) + ".md"};
+              what + ": see docs/stores/" + std::string(dialect.store()) + ".md"};
     case Failure::kNoTables:
       return {Errc::kCorruptState, what + ": a table of the store is missing in " +
-                                       dialect_->tables() + ": run 'holdfast store init'"};
+                                       dialect.tables() + ": run 'holdfast store init'"};
     case Failure::kForeignTables:
-      return {Errc::kCorruptState, what + ": the tables in " + dialect_->tables() +
+      return {Errc::kCorruptState, what + ": the tables in " + dialect.tables() +
                                        " are not those of Holdfast: name another place for the "
                                        "tables in the URL"};
     case Failure::kSettings: return {Errc::kInvalidArgument, what};

@@ -159,7 +159,7 @@ MysqlDialect::MysqlDialect(const MysqlAddress& address)
 
 std::string MysqlDialect::with_tables(std::string_view pattern) const {
   std::string text(pattern);
-  for (const char* table : {"locks", "tickets", "tombstones", "extras", "meta"}) {
+  for (const char* table : {"locks", "tickets", "tombstones", "extras", "records", "meta"}) {
     text = replaced(std::move(text), std::string("@") + table, '`' + prefix_ + table + '`');
   }
   return text;

@@ -49,6 +49,12 @@ class MysqlDialect final : public sql::Dialect {
   Result<FoundTables> find_tables(const Ask& ask) const override;
   sql::Request creation() const override;
   std::string script() const override;
+  sql::Request read_record(const std::string& key) const override;
+  sql::Request create_record(const std::string& key, const std::string& text) const override;
+  sql::Request replace_record(const std::string& key, std::int64_t version,
+                              const std::string& text) const override;
+  sql::Request durability() const override;
+  std::string forgets(const sql::Rows& rows) const override;
   Guarantees guarantees() const override;
   sql::Request examination() const override;
   port::Findings judge(const sql::Rows& rows, bool listening) const override;

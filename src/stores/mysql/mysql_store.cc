@@ -3,7 +3,9 @@
 #include <memory>
 #include <utility>
 
+#include "src/port/records_job.h"
 #include "src/port/url_options.h"
+#include "src/sql/records.h"
 #include "src/stores/mysql/connection.h"
 #include "src/stores/mysql/dialect.h"
 #include "src/stores/mysql/recipes.h"
@@ -29,8 +31,16 @@ Result<std::unique_ptr<port::Store>> make_mysql_store_for_test(port::StoreUrl ur
       return Error(Errc::kInvalidArgument,
                    "mysql URL: create=no is of no use with recipe=: see table=");
     }
+    if (context.records != nullptr) return sql::recipe_keeps_no_records("mysql");
     if (context.schema != nullptr) return std::unique_ptr<port::Store>();
     return mysql::make_recipe_store(*address, *recipe, context);
+  }
+  if (context.records != nullptr) {
+    return port::answer(
+        *context.records,
+        sql::open_records(std::make_unique<mysql::MysqlDialect>(*address),
+                          mysql::link_settings(*address, "holdfast-myrec", /*keep=*/false),
+                          address->create, context.open_by));
   }
   sql::StoreParts parts;
   parts.may_create = address->create;

@@ -31,20 +31,23 @@ CREATE TABLE IF NOT EXISTS @tombstones (
 CREATE TABLE IF NOT EXISTS @extras (
   name VARBINARY(512) PRIMARY KEY, value BLOB, broken_token BIGINT, broken_by BLOB)
   ENGINE = InnoDB;
+CREATE TABLE IF NOT EXISTS @records (
+  name VARBINARY(512) PRIMARY KEY, version BIGINT NOT NULL, value BLOB NOT NULL)
+  ENGINE = InnoDB;
 INSERT INTO @meta VALUES (1, 1) ON DUPLICATE KEY UPDATE id = id)sql";
 
 }  // namespace
 
 Result<sql::Dialect::FoundTables> MysqlDialect::find_tables(const Ask& ask) const {
   std::string names;
-  for (const char* const table : {"meta", "locks", "tickets", "tombstones", "extras"}) {
+  for (const char* const table : {"meta", "locks", "tickets", "tombstones", "extras", "records"}) {
     append(names, "'" + prefix_ + table + "'");
   }
   const auto there = ask({"SELECT COUNT(*), COALESCE(SUM(table_name = '" + prefix_ +
                           "meta'), 0) FROM information_schema.tables WHERE table_schema = "
                           "DATABASE() AND table_name IN (" + names + ')'});
   if (!there) return there.error();
-  FoundTables result{.complete = (*there)->number(0, 0) == 5};
+  FoundTables result{.complete = (*there)->number(0, 0) == 6};
   if ((*there)->number(0, 1) == 0) return result;
   const auto found = ask({with_tables("SELECT format FROM @meta")});
   if (!found) return found.error();
@@ -53,7 +56,7 @@ Result<sql::Dialect::FoundTables> MysqlDialect::find_tables(const Ask& ask) cons
 }
 
 // The last one's result, when all are made.
-sql::Request MysqlDialect::creation() const { return {with_tables(kCreate), {}, 5}; }
+sql::Request MysqlDialect::creation() const { return {with_tables(kCreate), {}, 6}; }
 
 std::string MysqlDialect::script() const {
   return "-- The tables of Holdfast's mysql store, format " + std::to_string(kFormat) +

@@ -29,6 +29,7 @@ inline constexpr StoreKind kManifest{
     .open_options = kOpenOptions,
     .leaves_out = kLeavesOut,
     .has_schema = true,
+    .has_records = true,
 };
 
 }  // namespace holdfast::stores::postgres

@@ -4,7 +4,9 @@
 #include <memory>
 #include <utility>
 
+#include "src/port/records_job.h"
 #include "src/port/url_options.h"
+#include "src/sql/records.h"
 #include "src/stores/postgres/connection.h"
 #include "src/stores/postgres/dialect.h"
 #include "src/stores/postgres/recipes.h"
@@ -31,6 +33,7 @@ Result<std::unique_ptr<port::Store>> make_postgres_store_for_test(port::StoreUrl
       return Error(Errc::kInvalidArgument,
                    "postgres URL: create=no is of no use with recipe=: it has no tables");
     }
+    if (context.records != nullptr) return sql::recipe_keeps_no_records("postgres");
     if (context.schema != nullptr) return std::unique_ptr<port::Store>();
     return postgres::make_recipe_store(*address, *recipe, context);
   }
@@ -42,6 +45,13 @@ Result<std::unique_ptr<port::Store>> make_postgres_store_for_test(port::StoreUrl
         },
         address->connect_timeout, thread_name, keep};
   };
+  if (context.records != nullptr) {
+    return port::answer(
+        *context.records,
+        sql::open_records(std::make_unique<postgres::PostgresDialect>(*address),
+                          link("holdfast-pgrec", /*keep=*/false), address->create,
+                          context.open_by));
+  }
   sql::StoreParts parts;
   parts.may_create = address->create;
   parts.dialect = std::make_unique<postgres::PostgresDialect>(*address);

@@ -27,6 +27,8 @@ DO $do$ BEGIN
     lock bytea NOT NULL, id bytea NOT NULL, until bigint NOT NULL, PRIMARY KEY (lock, id));
   CREATE TABLE IF NOT EXISTS @extras(
     name bytea PRIMARY KEY, value bytea, broken_token bigint, broken_by bytea);
+  CREATE TABLE IF NOT EXISTS @records(
+    key bytea PRIMARY KEY, version bigint NOT NULL, text bytea NOT NULL);
   INSERT INTO @meta VALUES (1, 1) ON CONFLICT DO NOTHING;
 END $do$)sql";
 
@@ -197,7 +199,8 @@ constexpr char kCheck[] = R"sql(
 SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
   to_regclass('@meta') IS NOT NULL,
   to_regclass('@locks') IS NOT NULL AND to_regclass('@tickets') IS NOT NULL
-    AND to_regclass('@tombstones') IS NOT NULL AND to_regclass('@extras') IS NOT NULL)sql";
+    AND to_regclass('@tombstones') IS NOT NULL AND to_regclass('@extras') IS NOT NULL
+    AND to_regclass('@records') IS NOT NULL)sql";
 
 std::string clock_of(std::string_view parameter) {
   return "coalesce($" + std::string(parameter) +

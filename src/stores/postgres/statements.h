@@ -5,6 +5,7 @@
 //   tickets     holders and waiters of the locks that have more than that, in queue order
 //   tombstones  ids that are refused for a while, since a request for them may still arrive
 //   extras      the value beside a lock, and the trace of its last break
+//   records     what ids keep here (src/sql/records.h)
 //
 // In the texts `@` is the schema and a dot, and `@now(N)` is the instant in microseconds: parameter
 // N, or the server's clock where that is NULL. The clock is read where it stands in the text, so in
