@@ -79,7 +79,7 @@ Result<Range> Counter::take(std::uint64_t step, BootInstant by) {
     const auto replaced = records_.replace(head_.counter_key(), seen_->version, raised.text(), by);
     if (replaced && *replaced) {
       floor_ = raised.next;
-      seen_ = Seen{std::move(raised), **replaced};
+      seen_ = LastSeen{std::move(raised), **replaced};
       return range;
     }
     if (!replaced && replaced.error().code() != Errc::kOutcomeUnknown) return replaced.error();
@@ -111,7 +111,7 @@ Result<std::optional<Range>> Counter::read(BootInstant by) {
     return *loss_;
   }
   floor_ = state->next;
-  seen_ = Seen{*std::move(state), (*record)->version};
+  seen_ = LastSeen{*std::move(state), (*record)->version};
   const auto pending = std::exchange(pending_, std::nullopt);
   if (pending && pending->writer == seen_->state.writer) return std::optional(pending->range);
   return std::optional<Range>();

@@ -83,7 +83,7 @@ class Counter {
   bool must_stop() const { return loss_ && !stopped_; }
 
  private:
-  struct Seen {
+  struct LastSeen {
     CounterState state{};
     std::uint64_t version = 0;
   };
@@ -102,7 +102,7 @@ class Counter {
   const Pause pause_;
   base::Jitter jitter_;
   std::uint64_t floor_ = 0;  // The highest `next` that was seen. A counter never goes below it.
-  std::optional<Seen> seen_;
+  std::optional<LastSeen> seen_;
   std::optional<Pending> pending_;
   std::optional<Error> loss_;
   bool stopped_ = false;
