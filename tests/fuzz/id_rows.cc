@@ -1,10 +1,11 @@
-// Rows of a file of worker numbers: as they come, and with a true checksum, since no other way
-// leads further in.
+// Rows of a file of worker numbers, and texts of records in a store: as they come, and with a true
+// checksum, since no other way leads further in.
 
 #include <string>
 
 #include "src/base/fnv.h"
 #include "src/base/random.h"
+#include "src/ids/record_text.h"
 #include "src/ids/worker_row.h"
 #include "tests/fuzz/target.h"
 
@@ -21,6 +22,13 @@ void read(const std::string& bytes) {
   }
 }
 
+void read_record(const std::string& text) {
+  if (const auto record = ids::RecordText::parse(text, "it")) {
+    demand(ids::RecordText::parse(record->text(), record->kind(), "it").has_value(),
+           "a record is read back");
+  }
+}
+
 }  // namespace
 
 void run(std::string_view input) {
@@ -31,6 +39,10 @@ void run(std::string_view input) {
   lines += "sum " + base::to_hex(0, base::fnv1a(lines)) + "\n";
   lines.resize(ids::kRowBytes, '\0');
   read(lines);
+  read_record(std::string(input));
+  std::string record = "holdfast-ids 1\n" + std::string(input) + "\n";
+  record += "checksum=" + base::to_hex(0, base::fnv1a(record)) + "\n";
+  read_record(record);
 }
 
 }  // namespace holdfast::fuzz::id_rows
