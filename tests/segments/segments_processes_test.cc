@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "holdfast/ids/segments.h"
@@ -113,6 +114,7 @@ TEST_P(SegmentsProcessesTest, AProcessThatEndedInOrderIsFollowedByHigherNumbers)
   for (int i = 0; i < 3; ++i) {
     const auto ids = Segments::open(url, kName, {.step_min = 5});
     ASSERT_TRUE(ids) << ids.error();
+    EXPECT_THAT((*ids)->guarantees().forgets, ::testing::HasSubstr(place_->forgets()));
     for (int n = 0; n < 12; ++n) {
       const auto id = (*ids)->next();
       ASSERT_TRUE(id) << id.error();

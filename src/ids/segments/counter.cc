@@ -47,7 +47,7 @@ Counter::Counter(port::Records& records, SegmentsHead head, Pause pause)
 Error Counter::corrupt(const std::string& what) {
   return {Errc::kCorruptState, "the counter of the ids '" + head_.name + "' " + what +
                                    ". No process gets numbers until an operator sets a floor above "
-                                   "all that were ever given ('holdfast id floor')"};
+                                   "all that were ever given (Segments::set_floor)"};
 }
 
 Result<void> Counter::look(BootInstant by) {

@@ -37,8 +37,8 @@ Result<std::optional<Record>> read_head(Records& records, const std::string& nam
 
 Error missing(const std::string& name) {
   return unfit("there is no namespace '" + name +
-               "' of ids: make it once, by Segments::create() or "
-               "'holdfast id init'. If it was there before, the store lost data: begin above all "
+               "' of ids: make it once, by "
+               "Segments::create(). If it was there before, the store lost data: begin above all "
                "numbers that were ever given");
 }
 
@@ -169,7 +169,7 @@ Result<void> set_segments_floor(Records& records, const std::string& name, std::
   if (replaced && *replaced) return {};
   if (replaced) {
     return Error(Errc::kStoreInUse, "somebody else set a floor of '" + name +
-                                        "' at the same time: look at it with 'holdfast id status'");
+                                        "' at the same time: look at it with status()");
   }
   if (replaced.error().code() != Errc::kOutcomeUnknown) return replaced.error();
   const auto took = took_effect(records, *head, replaced.error(), by);

@@ -96,7 +96,7 @@ Result<Run> Segments::Impl::take(std::uint32_t wanted) {
 Result<void> Segments::Impl::wait_for_range() {
   const base::LocalLock lock(mutex);
   std::uint64_t seen = tries;
-  bell.ring();
+  if (!ended) bell.ring();
   for (;;) {
     if (ended) return *ended;
     if (supply.has_next()) return {};
