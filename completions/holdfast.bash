@@ -143,7 +143,7 @@ _holdfast() {
     server) common="--log-format --json -q --quiet -h --help" ;;
     bench) common="$common --in-flight --threads --names --duration --ttl" ;;
     id) common="--file --layout --policy --workers --count --uuid --ulid --json -q --quiet -h --help" ;;
-    fence) common="--token --mode --file --state --wait --json -q --quiet -h --help --" ;;
+    fence) common="--token --mode --file --state --wait --store --json -q --quiet -h --help --" ;;
     help) common=$(_holdfast_commands) ;;
   esac
   case "$command:$current" in

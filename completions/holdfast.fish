@@ -97,5 +97,6 @@ complete -c holdfast -n '__holdfast_in fence' -l mode -x -a 'exclusive shared' -
 complete -c holdfast -n '__holdfast_in fence' -l file -r -F -d 'the record of this resource'
 complete -c holdfast -n '__holdfast_in fence' -l state -r -F -d 'a folder of records'
 complete -c holdfast -n '__holdfast_in fence' -l wait -x -d 'longest wait'
+complete -c holdfast -n '__holdfast_in fence' -l store -x -a '(holdfast help --stores)' -d 'ask this store instead'
 complete -c holdfast -n '__holdfast_in fence' -l json -d 'print JSON'
 complete -c holdfast -n '__holdfast_in fence' -s q -l quiet -d 'print failures only'

@@ -37,8 +37,8 @@
 //                                       in the queue and a grant that crossed it on the way is
 //                                       given back; it completes when the store has confirmed that
 //                                       (or kOutcomeUnknown: it may be held for one ttl).
-//   what asks: async_connect, async_adopt, async_inspect, async_list, async_watch, async_doctor,
-//   async_count, async_leader, async_observe, async_outcome
+//   what asks: async_connect, async_adopt, async_inspect, async_check, async_list, async_watch,
+//   async_doctor, async_count, async_leader, async_observe, async_outcome
 //                                       total, partial or terminal: kCancelled at once; an answer
 //                                       that comes later is dropped (a lease is released).
 //   what writes: async_release, async_renew, async_break_lock, async_downgrade, async_resize,
@@ -340,6 +340,14 @@ decltype(auto) async_adopt(const Client& client, std::string lease_id, AcquireOp
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<LockInfo>>)) CompletionToken>
 decltype(auto) async_inspect(const Client& client, std::string name, CompletionToken&& token) {
   return detail::read<CompletionToken>(detail::Async::inspect(client, std::move(name)), token);
+}
+
+// Client::check().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<bool>)) CompletionToken>
+decltype(auto) async_check(const Client& client, std::string name, Token lock_token,
+                           CompletionToken&& token) {
+  return detail::read<CompletionToken>(detail::Async::check(client, std::move(name), lock_token),
+                                       token);
 }
 
 // Client::list().

@@ -127,6 +127,14 @@ class HOLDFAST_EXPORT Client {
   // break_lock(), `name` may also be that of a lock of the library's own, as a list shows it
   // (barrier.h).
   Result<std::optional<LockInfo>> inspect(std::string name) const;
+  // Whether a holder of the lock has this token, in the newest state of the store, at some moment
+  // between the call and its return. false: that hold has ended, or never was.
+  // Not guaranteed: that it goes on while you read the answer. For a resource that can keep a
+  // record, a guard is stronger (holdfast/fence): check and write are one step there. An answer of
+  // false is for good; so a resource without a record may refuse by it.
+  // Errors: kInvalidArgument: the zero token. kUnsupported: the store's locks have no tokens
+  // (Guarantees::fenced). kCorruptState: a holder's description cannot be read.
+  Result<bool> check(std::string name, Token token) const;
   // Locks with holders or waiters whose names begin with `prefix`, sorted, at most `limit`.
   Result<std::vector<LockInfo>> list(std::string prefix = {}, std::size_t limit = 10'000) const;
   // Reports each event from now on to `callback`, on the notifier thread.

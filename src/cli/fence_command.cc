@@ -87,11 +87,36 @@ bool report(const FenceOptions& options, const Token& token, const Mode& mode,
   return flush_output();
 }
 
+// Whether the store knows a holder of the lock with this token.
+int check_in_store(const FenceOptions& options, const Token& token) {
+  return with_client(options.common, [&](Client& client, const Settings& settings) {
+    const auto current = client.check(options.resource, token);
+    if (!current) return fail(current.error(), settings.shown_store);
+    const std::string name = printable(options.resource);
+    if (!*current && !options.common.quiet && !options.common.json) {
+      complain("no holder of " + in_quotes(options.resource) + " has the token " +
+               token.to_string() + ": that hold has ended, so stop ('holdfast inspect' tells who " +
+               "holds it)");
+    }
+    Json out;
+    out["name"] = options.resource;
+    out["token"] = token.to_string();
+    out["current"] = *current;
+    if (options.common.json) print(to_line(out));
+    if (*current && !options.common.quiet && !options.common.json) {
+      print("current " + name + " token " + token.to_string() + "\n");
+    }
+    if (!flush_output()) return kExitError;
+    return *current ? 0 : kExitLost;
+  });
+}
+
 }  // namespace
 
 int fence_command(const FenceOptions& options) {
   const auto token = token_of(options);
   if (!token) return usage_error("fence", token.error());
+  if (options.common.store) return check_in_store(options, *token);
   const auto mode = mode_of(options, *token);
   if (!mode) return usage_error("fence", mode.error());
   const auto file = file_of(options);

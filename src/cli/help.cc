@@ -444,15 +444,23 @@ running keep others out, too.
                     fence beside the default store
   --wait D          wait at most D (default: without limit) for the commands of others, then exit
                     with 124
-  --json            print an object: resource, token, mode, accepted, newest, file
+  --store URL       ask this store instead
+  --json            print an object: resource, token, mode, accepted, newest, file; of a store name,
+                    token, current
   -q, --quiet       print nothing when the token is accepted
 
 If the file is damaged or belongs to another resource, nobody is admitted (125). Keep it on a local
 disk, for as long as the resource.
 
+With --store URL, RESOURCE is the name of a lock, and the store is asked whether a holder of it has
+the token: 0, or 123 when that hold has ended. It keeps no record and runs no COMMAND: between its
+answer and your write the lock may still be lost. So it suits a resource that cannot remember a
+token, and is asked by the resource at each write.
+
 Examples
   holdfast run stock -- sh -c 'slow-sum >new && holdfast fence check stock -- mv new sum'
   holdfast fence check stock --file /srv/stock.fence --token "$token" || exit
+  holdfast fence check stock --store etcd://e1,e2,e3 --token "$token" || exit
 )";
 
 constexpr std::string_view kStores = R"(holdfast help stores

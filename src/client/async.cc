@@ -108,6 +108,13 @@ Start<std::optional<LockInfo>> Async::inspect(const Client& client, std::string 
   });
 }
 
+Start<bool> Async::check(const Client& client, std::string name, Token token) {
+  return start<bool>(
+      [core = client.core_, name = std::move(name), token](Core::Done<bool> done) mutable {
+        core->administration().check(std::move(name), token, std::move(done));
+      });
+}
+
 Start<std::vector<LockInfo>> Async::list(const Client& client, std::string prefix,
                                          std::size_t limit) {
   return start<std::vector<LockInfo>>([core = client.core_, prefix = std::move(prefix),

@@ -244,6 +244,10 @@ Result<std::optional<LockInfo>> Client::inspect(std::string name) const {
   return core_->administration().inspect(std::move(name));
 }
 
+Result<bool> Client::check(std::string name, Token token) const {
+  return core_->administration().check(std::move(name), token);
+}
+
 Result<std::vector<LockInfo>> Client::list(std::string prefix, std::size_t limit) const {
   return core_->administration().list(std::move(prefix), limit);
 }

@@ -121,8 +121,9 @@ void Shard::submit(Instant boot, const Request& request, Done<Answer> done) {
 void Shard::trust_deadline(Instant boot) {
   if (failed_ || committed_ < sure_after_ || boot >= leads_until_) return;
   trusts_deadline_ = true;
-  filling_.confirms = false;
-  for (const Waiting& each : take_waiting(&Later::renewal)) each(nullptr);
+  const auto renewals = take_waiting(&Later::renewal);
+  filling_.confirms = !filling_.waiting.empty();  // Reads of one lock go on waiting.
+  for (const Waiting& each : renewals) each(nullptr);
 }
 
 std::optional<Error> Shard::refuse(Instant boot, const Request& request) {
@@ -362,6 +363,8 @@ void Shard::inspect(Instant boot, const std::string& name, Done<LockSight> done)
   look_at_deadline(boot);
   tick(boot);
   if (full_) return clean(name) ? done(look(name)) : done(uncommitted(name));
+  // A token may be judged by this answer, so no clock decides whether this server still leads.
+  if (confirms_) filling_.confirms = true;
   answer_when_committed(std::move(done), look(name), /*reads_only=*/true);
 }
 

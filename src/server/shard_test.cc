@@ -342,6 +342,22 @@ TEST(ShardTest, AConfirmedRenewalWaitsForACommitThatBeginsLater) {
   EXPECT_EQ(rig.disk.batches.size(), batches + 1);
 }
 
+// Rule 57: by this answer a resource judges a token.
+TEST(ShardTest, AReadOfOneLockIsConfirmed) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  rig.shard().confirm_renewals();
+  rig.shard().lead_until(rig.boot + seconds(2));
+  bool read = false;
+  rig.shard().inspect(rig.boot, "a",
+                      [&](const Result<LockSight>& sight) { read = sight && sight->lock; });
+  rig.shard().trust_deadline(rig.boot);
+  EXPECT_FALSE(read) << "the deadline of leadership is no confirmation";
+  ASSERT_TRUE(rig.begin());
+  rig.finish();
+  EXPECT_TRUE(read);
+}
+
 TEST(ShardTest, WhileACommitTakesLongTheDeadlineOfLeadershipIsTrusted) {
   ShardRig rig;
   rig.hold("a", 1);

@@ -29,6 +29,33 @@ void Administration::inspect(std::string name, Done<std::optional<LockInfo>> don
       });
 }
 
+Result<bool> Administration::check(std::string name, Token token) {
+  return core_.await<bool>(
+      [&](Done<bool> done) { check(std::move(name), token, std::move(done)); });
+}
+
+void Administration::check(std::string name, Token token, Done<bool> done) {
+  if (token == Token{}) {
+    return done(Error(Errc::kInvalidArgument, "the zero token is no grant's: give a lease's"));
+  }
+  if (!core_.guarantees().fenced) {
+    return done(Error(Errc::kUnsupported,
+                      "the locks of this store have no tokens, so none can be checked"));
+  }
+  inspect(name, [name, token, done = std::move(done)](const Result<std::optional<LockInfo>>& seen) {
+    if (!seen) return done(seen.error());
+    if (!*seen) return done(false);
+    bool unreadable = false;
+    for (const HolderInfo& holder : (*seen)->holders) {
+      if (holder.token == token) return done(true);
+      unreadable = unreadable || holder.token == Token{};
+    }
+    if (!unreadable) return done(false);
+    done(Error(Errc::kCorruptState, "the description of a holder of '" + name +
+                                        "' cannot be read, so it is not known which token it has"));
+  });
+}
+
 Result<std::vector<LockInfo>> Administration::list(std::string prefix, std::size_t limit) {
   return core_.await<std::vector<LockInfo>>(
       [&](Done<std::vector<LockInfo>> done) { list(std::move(prefix), limit, std::move(done)); });
@@ -189,8 +216,8 @@ port::WatchHandle Administration::watch_value(const std::string& name, port::Tas
 void Administration::resize(std::string name, std::uint32_t capacity, Done<bool> done) {
   if (auto good = check_name(name); !good) return done(good.error());
   if (capacity == 0) {
-    return done(Error(Errc::kInvalidArgument,
-                      lock_named(name) + ": a semaphore has at least one permit"));
+    return done(
+        Error(Errc::kInvalidArgument, lock_named(name) + ": a semaphore has at least one permit"));
   }
   core_.ask<bool>(
       [&](BootInstant deadline, port::Done<bool> answered) {

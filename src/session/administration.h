@@ -31,6 +31,8 @@ class Administration {
 
   Result<std::optional<LockInfo>> inspect(std::string name);
   void inspect(std::string name, Done<std::optional<LockInfo>> done);
+  Result<bool> check(std::string name, Token token);
+  void check(std::string name, Token token, Done<bool> done);
   Result<std::vector<LockInfo>> list(std::string prefix, std::size_t limit);
   void list(std::string prefix, std::size_t limit, Done<std::vector<LockInfo>> done);
   Result<Watch> watch(std::string prefix, std::function<void(const LockEvent&)> callback);

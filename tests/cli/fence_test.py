@@ -81,6 +81,39 @@ class ZombieTest(FenceCase):
         self.assertTrue(self.accepts(6))
 
 
+class StoreTest(FenceCase):
+    def ask(self, shown, *arguments, resource="stock"):
+        return self.holdfast("fence", "check", "--store", self.env["HOLDFAST_STORE"], "--token",
+                             str(shown), resource, *arguments)
+
+    def test_the_store_tells_whether_a_token_is_current(self):
+        done = self.holdfast("run", "stock", "--", "sh", "-c",
+                             f'echo "$HOLDFAST_TOKEN" >{self.path("old")}; exec "$@"', "sh",
+                             PROGRAM, "fence", "check", "--store", self.env["HOLDFAST_STORE"],
+                             "--json", "stock")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        old = self.read("old")
+        self.assertEqual(json.loads(done.stdout), {"name": "stock", "token": old, "current": True})
+        late = self.ask(old)
+        self.assertEqual(late.returncode, 123)
+        self.assertIn("that hold has ended", late.stderr)
+        self.assertEqual(self.ask(old, "-q").stderr, "")
+        self.assertIs(json.loads(self.ask(old, "--json").stdout)["current"], False)
+
+    def test_it_keeps_no_record_and_runs_nothing(self):
+        self.assertEqual(self.ask(5).returncode, 123)
+        refused = self.ask(5, "--", "touch", self.path("ran"))
+        self.assertEqual(refused.returncode, 125)
+        self.assertIn("takes no command", refused.stderr)
+        self.assertIn("--file", self.ask(5, "--file", self.path("x")).stderr)
+        self.assertEqual(self.ask(0).returncode, 125)
+        self.assertEqual(self.ask(5, resource="x" * 600).returncode, 125)
+        away = self.holdfast("fence", "check", "--store", "redis://127.0.0.1:1", "--token", "5",
+                             "stock")
+        self.assertEqual(away.returncode, 125, away.stderr)
+        self.assertEqual(sorted(os.listdir(self.path("state"))), [])
+
+
 class RecordTest(FenceCase):
     def test_the_newest_exclusive_token_is_remembered(self):
         self.assertTrue(self.accepts(5))

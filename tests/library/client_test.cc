@@ -27,6 +27,45 @@ TEST_P(ClientTest, InspectTellsWhoHoldsAndWhy) {
   EXPECT_LT(std::chrono::abs(std::chrono::system_clock::now() - holder.who.since), 60s);
 }
 
+TEST_P(ClientTest, ATokenIsCurrentAsLongAsItsHold) {
+  const Client alice = connect();
+  const Client bob = connect();
+  Lease lease = take(alice.mutex("orders"), {.ttl = 30s});
+  const Token token = lease.token();
+  if (!bob.guarantees().fenced) {
+    EXPECT_TRUE(fails_with(bob.check("orders", {0, 1}), Errc::kUnsupported));
+    return;
+  }
+  ASSERT_NE(token, Token{});
+  EXPECT_TRUE(bob.check("orders", token).value());
+  EXPECT_FALSE(bob.check("orders", {token.epoch, token.counter + 1}).value());
+  EXPECT_FALSE(bob.check("orders", {token.epoch, token.counter - 1}).value());
+  EXPECT_FALSE(bob.check("never/used", token).value());
+  EXPECT_TRUE(fails_with(bob.check("orders", {}), Errc::kInvalidArgument));
+  ASSERT_TRUE(lease.release());
+  EXPECT_FALSE(bob.check("orders", token).value());
+  const Lease next = take(bob.mutex("orders"), {.ttl = 30s});
+  EXPECT_FALSE(alice.check("orders", token).value());
+  EXPECT_TRUE(alice.check("orders", next.token()).value());
+  ASSERT_TRUE(alice.break_lock("orders", next.token(), "maintenance"));
+  EXPECT_FALSE(bob.check("orders", next.token()).value());
+}
+
+TEST_P(ClientTest, EachReadersTokenIsCurrent) {
+  const Client client = connect();
+  if (!client.guarantees().shared || !client.guarantees().fenced) {
+    GTEST_SKIP() << "no shared locks with tokens";
+  }
+  const Lease first = client.acquire("doc", Mode::shared()).value();
+  Lease second = connect().acquire("doc", Mode::shared()).value();
+  EXPECT_TRUE(client.check("doc", first.token()).value());
+  EXPECT_TRUE(client.check("doc", second.token()).value());
+  ASSERT_TRUE(second.release());
+  EXPECT_TRUE(client.check("doc", first.token()).value());
+  if (second.token() == first.token()) return;
+  EXPECT_FALSE(client.check("doc", second.token()).value());
+}
+
 TEST_P(ClientTest, ListIsSortedAndByPrefix) {
   const Client client = connect();
   const Lease b2 = take(client.mutex("b/2"));

@@ -43,6 +43,10 @@ TEST_P(LeaseTest, ReleaseAndRenewOfALostLeaseSaySo) {
   EXPECT_TRUE(fails_with(lease.release(), Errc::kLost));
   EXPECT_TRUE(fails_with(lease.release(), Errc::kLost));
   EXPECT_FALSE(lease.held());
+  const Lease next = take(client.mutex("orders"), {.wait = kPatience});
+  if (client.guarantees().fenced) {
+    EXPECT_FALSE(client.check("orders", lease.token()).value());
+  }
 }
 
 TEST_P(LeaseTest, ALateReleaseDoesNotTouchTheNextHolder) {

@@ -150,6 +150,7 @@ struct HOLDFAST_EXPORT Async {
 
   static Start<Lease> adopt(const Client& client, std::string lease_id, AcquireOptions options);
   static Start<std::optional<LockInfo>> inspect(const Client& client, std::string name);
+  static Start<bool> check(const Client& client, std::string name, Token token);
   static Start<std::vector<LockInfo>> list(const Client& client, std::string prefix,
                                            std::size_t limit);
   static Start<Watch> watch(const Client& client, std::string prefix,

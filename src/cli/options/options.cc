@@ -474,6 +474,7 @@ Result<void> parse_fence(const Arguments& arguments, FenceOptions& into) {
   table.value("--file", into.file, read_text);
   table.value("--state", into.state, read_text);
   table.value("--wait", into.wait, read_duration);
+  table.value("--store", into.common.store, read_text);
   table.flag("-h,--help", into.common.help);
   table.flag("--json", into.common.json);
   table.flag("-q,--quiet", into.common.quiet);
@@ -493,6 +494,16 @@ Result<void> parse_fence(const Arguments& arguments, FenceOptions& into) {
   if (into.resource.empty()) return invalid("RESOURCE is missing");
   into.command = std::move(rest);
   if (into.file && into.state) return invalid("--file and --state contradict each other");
+  if (into.common.store && (into.file || into.state || into.mode || into.wait)) {
+    return invalid(
+        "--store asks the store and keeps no record, so --file, --state, --mode and --wait are not "
+        "for it");
+  }
+  if (into.common.store && !into.command.empty()) {
+    return invalid(
+        "--store takes no command: the lock may be lost between the answer and the command. "
+        "Without --store, check and command are one step");
+  }
   if (into.common.json && !into.command.empty()) {
     return invalid("--json would be mixed with what the command prints");
   }
