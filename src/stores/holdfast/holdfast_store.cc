@@ -1,17 +1,12 @@
 #include "src/stores/holdfast/holdfast_store.h"
 
 #include <algorithm>
-#include <atomic>
-#include <functional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "src/base/local_mutex.h"
 #include "src/base/random.h"
-#include "src/port/multi_request.h"
-#include "src/port/value_watches.h"
 #include "src/stores/holdfast/guarantees.h"
 #include "src/stores/holdfast/server_tls.h"
 #include "src/stores/holdfast/servers.h"
@@ -19,12 +14,10 @@
 #include "src/stores/holdfast/status.h"
 #include "src/stores/holdfast/url.h"
 #include "src/stores/redis/protocol/answers.h"
-#include "src/stores/redis/protocol/batch_answers.h"
 #include "src/stores/redis/protocol/keys.h"
 #include "src/stores/redis/protocol/lock_view.h"
-#include "src/stores/redis/protocol/owner_json.h"
-#include "src/stores/redis/protocol/requests.h"
 #include "src/stores/redis/renewer.h"
+#include "src/stores/redis/script_store.h"
 #include "src/stores/redis/transport/direct_link.h"
 #include "src/stores/redis/transport/pipeline.h"
 #include "src/stores/redis/transport/subscriber.h"
@@ -40,24 +33,17 @@ using redis::Reply;
 using redis::ScriptCall;
 using redis::ScriptName;
 
-constexpr std::size_t kMaxValue = 4096;
 constexpr std::size_t kLocksInPage = 128;
 // While no server leads.
 constexpr std::chrono::milliseconds kBetweenTries{100};
 
-Result<AcquisitionState> refusal(const port::AcquireRequest& request) {
-  return redis::acquire_answer("invalid", request);
-}
-
-class HoldfastStore final : public port::Store {
+class HoldfastStore final : public redis::ScriptStore {
  public:
   HoldfastStore(redis::RemotePtr remote, const port::StoreContext& context)
-      : loop_(context.loop),
-        listener_(context.listener),
-        address_(remote->address.display()),
-        // One character less than on Redis: the server then keeps it without an allocation.
-        requests_(base::to_hex(base::random_128().high, 0).substr(0, 15), {},
-                  redis::ScriptHost::kService),
+      // One character less than on Redis: the server then keeps it without an allocation.
+      : ScriptStore(context, remote->address.display(),
+                    base::to_hex(base::random_128().high, 0).substr(0, 15), {},
+                    redis::ScriptHost::kService),
         pipeline_(*context.io, remote),
         direct_(remote),
         renewer_(remote, requests_, {}, {}),
@@ -66,11 +52,6 @@ class HoldfastStore final : public port::Store {
                      [this](bool again) { on_subscribed(again); },
                      [this](const Error& why) { on_lost(why); },
                      [this](std::string_view channel) { values_->tell(std::string(channel)); }}),
-        values_(std::make_shared<port::ValueWatches>(*loop_,
-                                                     [this](const std::string& channel, bool join) {
-                                                       join ? subscriber_.join(channel)
-                                                            : subscriber_.leave(channel);
-                                                     })),
         remote_(std::move(remote)) {}
 
   // Errors: kUnavailable, kUnsupported, kVersionMismatch.
@@ -113,39 +94,6 @@ class HoldfastStore final : public port::Store {
 
   Guarantees guarantees() const override { return holdfast::guarantees(durable_, shared_); }
 
-  // A waiter subscribes before it enters the queue; otherwise it could miss its grant. A first try
-  // without waiting needs no subscription, and often gets the lock. No acquisition overtakes such a
-  // first try: the server would refuse the lower number of the overtaken one as too old.
-  void acquire(port::AcquireRequest request, Done<AcquisitionState> done) override {
-    if (redis::malformed(request)) {
-      return answer_later(refusal(request), std::move(done));
-    }
-    if (!request.may_wait || (subscriber_.confirmed() && subscribing_ == 0)) {
-      return send_acquire(std::move(request), std::move(done));
-    }
-    ++subscribing_;
-    port::AcquireRequest attempt = request;
-    attempt.may_wait = false;
-    send_acquire(std::move(attempt), [this, request = std::move(request), done = std::move(done)](
-                                         Result<AcquisitionState> state) mutable {
-      if (!state || state->status != AcquisitionStatus::kBusy) {
-        --subscribing_;
-        return done(std::move(state));
-      }
-      const auto deadline = request.deadline;
-      subscriber_.ensure(deadline, [this, request = std::move(request), done = std::move(done)](
-                                       const Result<void>& subscribed) mutable {
-        if (subscribed) {
-          send_acquire(std::move(request), std::move(done));
-          --subscribing_;
-        } else {
-          --subscribing_;
-          done(subscribed.error());
-        }
-      });
-    });
-  }
-
   void renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
              Done<std::vector<Result<AcquisitionState>>> done) override {
     loop_->post([states = renewer_.renew(items, deadline), done = std::move(done)]() mutable {
@@ -155,65 +103,10 @@ class HoldfastStore final : public port::Store {
 
   void give_up_renewal() noexcept override { renewer_.give_up(); }
 
-  void release(port::AcquisitionRequest request, Done<EndStatus> done) override {
-    end("release", std::move(request), std::move(done));
-  }
-
-  void cancel(port::AcquisitionRequest request, Done<EndStatus> done) override {
-    end("cancel", std::move(request), std::move(done));
-  }
-
-  void try_acquire_all(std::vector<port::AcquireRequest> requests, Done<Grants> done) override {
-    if (auto refused = refuse_all(requests)) {
-      return answer_later(Result<Grants>(*std::move(refused)), std::move(done));
-    }
-    const auto deadline = requests.front().deadline;
-    ScriptCall call = requests_.acquire_all(requests);
-    run(std::move(call), deadline,
-        [requests = std::move(requests), done = std::move(done)](const Result<Reply>& reply) {
-          reply ? done(redis::acquire_all_answer(*reply, requests)) : done(reply.error());
-        });
-  }
-
-  void release_all(std::vector<port::AcquisitionRequest> requests,
-                   Done<std::vector<Result<EndStatus>>> done) override {
-    ++ends_under_way_;
-    const auto deadline = requests.front().deadline;
-    ScriptCall call = requests_.end_all(requests);
-    run(std::move(call), deadline,
-        [this, requests = std::move(requests), done = std::move(done)](const Result<Reply>& reply) {
-          ended_one();
-          reply ? done(redis::end_all_answer(*reply, requests)) : done(reply.error());
-        });
-  }
-
-  void downgrade(port::AcquisitionRequest request, Done<AcquisitionState> done) override {
-    run(requests_.call(ScriptName::kDowngrade, request.name, {redis::id_text(request.id)}),
-        request.deadline,
-        [name = request.name, done = std::move(done)](const Result<Reply>& reply) {
-          reply ? done(redis::downgrade_answer(reply->text, name)) : done(reply.error());
-        });
-  }
-
-  void inspect(std::string name, base::BootInstant deadline,
-               Done<std::optional<LockInfo>> done) override {
-    run(requests_.call(ScriptName::kInspect, name, {}), deadline,
-        [name, done = std::move(done)](const Result<Reply>& reply) {
-          reply ? done(redis::view_of(*reply, name)) : done(reply.error());
-        });
-  }
-
   void list(std::string prefix, std::size_t limit, base::BootInstant deadline,
             Done<std::vector<LockInfo>> done) override {
     auto found = std::make_shared<std::vector<LockInfo>>();
     list_page({std::move(prefix), limit, deadline, std::move(done)}, found, "");
-  }
-
-  void break_lock(port::BreakRequest request, Done<bool> done) override {
-    const std::string token = request.token.epoch == 0 ? redis::padded(request.token.counter) : "-";
-    run(requests_.call(ScriptName::kBreak, request.name,
-                       {token, redis::trace_to_json(request.token, request.by)}),
-        request.deadline, done_of(request.name, std::move(done)));
   }
 
   Result<port::WatchHandle> watch(std::string, port::EventSink) override {
@@ -230,26 +123,6 @@ class HoldfastStore final : public port::Store {
          });
   }
 
-  void set_value(port::AcquisitionRequest holder, std::string value, Done<bool> done) override {
-    if (value.size() > kMaxValue) {
-      return answer_later(redis::done_answer("toolarge", holder.name), std::move(done));
-    }
-    run(requests_.call(ScriptName::kSetValue, holder.name,
-                       {redis::id_text(holder.id), value, "v", "0", "0"}),
-        holder.deadline, done_of(holder.name, std::move(done)));
-  }
-
-  void keep(port::KeepRequest request, Done<bool> done) override {
-    if (request.value && request.value->size() > kMaxValue) {
-      return answer_later(redis::done_answer("toolarge", request.name), std::move(done));
-    }
-    run(requests_.call(
-            ScriptName::kSetValue, request.name,
-            {redis::id_text(request.id), request.value.value_or(""), request.value ? "v" : "-",
-             std::to_string(request.seq), std::to_string(request.ttl.count())}),
-        request.deadline, done_of(request.name, std::move(done)));
-  }
-
   void get_value(std::string name, base::BootInstant deadline, Done<std::string> done) override {
     read(words({"HF1", "value", "1", redis::record_key(name)}), deadline,
          [done = std::move(done)](const Result<Reply>& reply) {
@@ -257,67 +130,10 @@ class HoldfastStore final : public port::Store {
          });
   }
 
-  port::WatchHandle watch_value(std::string name, port::Task changed) override {
-    return values_->add(redis::value_key(name), std::move(changed));
-  }
-
-  void resize(port::AcquisitionRequest request, std::uint32_t capacity, Done<bool> done) override {
-    run(requests_.call(ScriptName::kResize, request.name,
-                       {redis::id_text(request.id), requests_.client(), std::to_string(capacity)}),
-        request.deadline, done_of(request.name, std::move(done)));
-  }
-
-  std::optional<Result<AcquisitionState>> acquire_inline(
-      const port::AcquireRequest& request) override {
-    if (redis::malformed(request)) return refusal(request);
-    // A first try, without a subscription, must not wait.
-    const bool alone = request.may_wait && !subscriber_.confirmed();
-    port::AcquireRequest attempt = request;
-    if (alone) attempt.may_wait = false;
-    const auto reply = run_here(requests_.acquire(attempt), request.deadline);
-    if (!reply) return std::nullopt;
-    if (!*reply) return Result<AcquisitionState>(reply->error());
-    auto state = redis::acquire_answer((*reply)->text, attempt);
-    if (alone && state && state->status == AcquisitionStatus::kBusy) return std::nullopt;
-    return state;
-  }
-
-  std::optional<Result<EndStatus>> release_inline(
-      const port::AcquisitionRequest& request) override {
-    const auto reply = run_here(requests_.end("release", request), request.deadline);
-    if (!reply) return std::nullopt;
-    if (!*reply) return Result<EndStatus>(reply->error());
-    return redis::end_answer((*reply)->text, request.name);
-  }
-
-  std::optional<Result<Grants>> try_acquire_all_inline(
-      const std::vector<port::AcquireRequest>& requests) override {
-    if (auto refused = refuse_all(requests)) return Result<Grants>(*std::move(refused));
-    const auto reply = run_here(requests_.acquire_all(requests), requests.front().deadline);
-    if (!reply) return std::nullopt;
-    if (!*reply) return Result<Grants>(reply->error());
-    return redis::acquire_all_answer(**reply, requests);
-  }
-
-  std::optional<Result<std::vector<Result<EndStatus>>>> release_all_inline(
-      const std::vector<port::AcquisitionRequest>& requests) override {
-    const auto reply = run_here(requests_.end_all(requests), requests.front().deadline);
-    if (!reply) return std::nullopt;
-    if (!*reply) return Result<std::vector<Result<EndStatus>>>(reply->error());
-    return redis::end_all_answer(**reply, requests);
-  }
-
   port::PushReader* push_reader() override { return &subscriber_.push_reader(); }
 
   void close(base::BootInstant deadline) override {
-    closing_ = true;
-    {
-      const base::LocalLock lock(mutex_);
-      for (auto now = base::BootClock::now(); ends_under_way_ > 0 && now < deadline;
-           now = base::BootClock::now()) {
-        ended_.wait_for(mutex_, deadline - now);
-      }
-    }
+    await_ends(deadline);
     pipeline_.close();
     subscriber_.close();
     direct_.close();
@@ -338,26 +154,7 @@ class HoldfastStore final : public port::Store {
     return wire;
   }
 
-  static std::optional<Error> refuse_all(const std::vector<port::AcquireRequest>& requests) {
-    if (auto good = port::check_multi(requests); !good) return good.error();
-    for (const port::AcquireRequest& request : requests) {
-      if (redis::malformed(request)) return refusal(request).error();
-    }
-    return std::nullopt;
-  }
-
-  template <typename T>
-  void answer_later(Result<T> answer, Done<T> done) {
-    loop_->post([answer = std::move(answer), done = std::move(done)] { done(answer); });
-  }
-
-  static Done<Reply> done_of(std::string name, Done<bool> done) {
-    return [name = std::move(name), done = std::move(done)](const Result<Reply>& reply) {
-      reply ? done(redis::done_answer(reply->text, name)) : done(reply.error());
-    };
-  }
-
-  void run(const ScriptCall& call, base::BootInstant deadline, Done<Reply> done) {
+  void run(ScriptCall call, base::BootInstant deadline, Done<Reply> done) override {
     redis::Command command{call.by_hash(), call.reads_only()};
     command.part = call.batch_part_of(command.wire);
     send(std::move(command), deadline, std::move(done));
@@ -375,8 +172,8 @@ class HoldfastStore final : public port::Store {
                    });
   }
 
-  // Runs it on the calling thread; nullopt if another thread is using this connection.
-  std::optional<Result<Reply>> run_here(const ScriptCall& call, base::BootInstant deadline) {
+  std::optional<Result<Reply>> run_here(const ScriptCall& call, base::BootInstant deadline,
+                                        bool /*pushes_first*/) override {
     auto turn = direct_.try_take();
     if (!turn) return std::nullopt;
     auto replies = turn->call(call.by_hash(), 1, deadline);
@@ -384,30 +181,12 @@ class HoldfastStore final : public port::Store {
     return redis::checked(std::move(replies->front()), address_);
   }
 
-  void send_acquire(port::AcquireRequest request, Done<AcquisitionState> done) {
-    const auto deadline = request.deadline;
-    ScriptCall call = requests_.acquire(request);
-    run(call, deadline,
-        [request = std::move(request), done = std::move(done)](const Result<Reply>& reply) {
-          reply ? done(redis::acquire_answer(reply->text, request)) : done(reply.error());
-        });
+  bool hears_of(std::string_view) override { return subscriber_.confirmed(); }
+  void subscribe(std::string_view, base::BootInstant deadline, Done<void> done) override {
+    subscriber_.ensure(deadline, std::move(done));
   }
-
-  void end(const char* how, port::AcquisitionRequest request, Done<EndStatus> done) {
-    ++ends_under_way_;
-    const auto deadline = request.deadline;
-    ScriptCall call = requests_.end(how, request);
-    run(call, deadline,
-        [this, name = std::move(request.name), done = std::move(done)](const Result<Reply>& reply) {
-          ended_one();
-          reply ? done(redis::end_answer(reply->text, name)) : done(reply.error());
-        });
-  }
-
-  void ended_one() {
-    if (--ends_under_way_ > 0 || !closing_) return;
-    const base::LocalLock lock(mutex_);
-    ended_.notify_all();
+  void hear(const std::string& channel, bool join) override {
+    join ? subscriber_.join(channel) : subscriber_.leave(channel);
   }
 
   struct PagedList {
@@ -440,46 +219,12 @@ class HoldfastStore final : public port::Store {
          });
   }
 
-  // --- On the loop, or on the thread that reads pushes.
-
-  void on_message(std::string_view payload) {
-    if (const auto key = redis::told_value(payload)) return values_->tell(std::string(*key));
-    if (const auto push = redis::parse_push(payload)) listener_->on_push(*push);
-  }
-
-  // The subscriber's connection always exists, so its loss also reaches a client that only waits.
-  void on_lost(const Error& why) {
-    if (closing_) return;
-    listener_->on_alarm(
-        address_ + ": the connection is lost; reconnecting. Waiters keep waiting, leases last " +
-        "until their deadlines: " + why.message());
-  }
-
-  void on_subscribed(bool again) {
-    values_->tell_all();
-    if (!again) return listener_->on_pushes_begin();
-    listener_->on_alarm(address_ + ": connected again");
-    listener_->on_pushes_missed();
-  }
-
-  port::Loop* const loop_;
-  port::Listener* const listener_;
-  const std::string address_;
-  const redis::Requests requests_;
   bool durable_ = false;  // Set by connect(), as is the next.
   bool shared_ = false;
-  std::atomic<int> subscribing_{0};  // Acquires whose first try, without waiting, is under way.
-
-  std::atomic<std::size_t> ends_under_way_{0};
-  std::atomic<bool> closing_{false};  // The thread that ends the last one wakes close().
-  base::LocalMutex mutex_;
-  base::LocalCondition ended_;  // With the mutex.
-
   redis::Pipeline pipeline_;
   redis::DirectLink direct_;
   redis::Renewer renewer_;  // The renewal thread's.
   redis::Subscriber subscriber_;
-  const std::shared_ptr<port::ValueWatches> values_;
   const redis::RemotePtr remote_;
 };
 
