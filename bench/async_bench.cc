@@ -97,9 +97,6 @@ class FarStore final : public port::Store {
   void list(std::string, std::size_t, base::BootInstant,
             port::Done<std::vector<LockInfo>>) override {}
   void break_lock(port::BreakRequest, port::Done<bool>) override {}
-  Result<port::WatchHandle> watch(std::string, port::EventSink) override {
-    return Error(Errc::kUnsupported, "");
-  }
   void probe(base::BootInstant, port::Done<std::vector<Finding>>) override {}
   void set_value(port::AcquisitionRequest, std::string, port::Done<bool>) override {}
   void get_value(std::string, base::BootInstant, port::Done<std::string>) override {}

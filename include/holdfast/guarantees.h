@@ -40,7 +40,8 @@ struct Guarantees {
   bool permits = false;
   bool upgrade = false;
   bool list = false;
-  bool watch_every_change = false;  // false: a watch samples, and may miss short holds.
+  // false: a watch samples, and may miss short holds. true: it tells each change, or kMissed.
+  bool watch_every_change = false;
   bool values = false;
   bool multi = false;  // Several locks in one step: all of them if all are free, else none.
   // true: leases live by their client's session and end with it, except those that are to outlive

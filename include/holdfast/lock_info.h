@@ -70,7 +70,9 @@ struct LockInfo {
 
 // kExpired: where a watch samples, also a lease that was released between two looks in which it
 // would have run out. kForgotten: the store lost its record of the lock (a restart without
-// persistence), and its holder may still count on it.
+// persistence), and its holder may still count on it. kMissed: the connection to the store was lost,
+// so changes before this moment may not have been told; `name` is the prefix of the watch.
+// Client::list() shows what there is now.
 enum class LockEventKind {
   kGranted,
   kQueued,
@@ -78,7 +80,8 @@ enum class LockEventKind {
   kExpired,
   kCancelled,
   kBroken,
-  kForgotten
+  kForgotten,
+  kMissed
 };
 
 // An event of a lock. Guarantee: it happened. Not guaranteed: that every event is reported, where
@@ -87,7 +90,7 @@ struct LockEvent {
   LockEventKind kind{};
   std::string name;
   OwnerInfo who;
-  Token token;                            // Zero for kQueued and kCancelled.
+  Token token;                            // Zero for kQueued, kCancelled and kMissed.
   std::chrono::milliseconds time_left{};  // The lease's rest, for kGranted.
 };
 

@@ -124,11 +124,6 @@ class Store final : public port::Store {
         });
   }
 
-  Result<port::WatchHandle> watch(std::string, port::EventSink) override {
-    return Error(Errc::kUnsupported,
-                 "the " + backend_->guarantees().store + " store does not tell every change");
-  }
-
   void probe(BootInstant deadline, Done<std::vector<Finding>> done) override {
     run(std::move(done), [deadline, servers = servers_, backend = backend_.get(), kept = engine_](
                              Engine&, const Done<std::vector<Finding>>& answer) {

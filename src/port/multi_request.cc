@@ -34,6 +34,12 @@ void Store::keep(KeepRequest, Done<bool> done) {
   done(Error(Errc::kUnsupported, "leases of this store end with their client"));
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is that of the stores.
+void Store::watch(std::string, EventSink, base::BootInstant, Done<WatchHandle> done) {
+  done(
+      Error(Errc::kUnsupported, "the " + guarantees().store + " store does not tell every change"));
+}
+
 void Store::acquire_and_read(AcquireRequest request, std::string beside, Done<StateAndValue> done) {
   const base::BootInstant deadline = request.deadline;
   acquire_then_read(

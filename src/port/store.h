@@ -2,7 +2,7 @@
 //
 // Every operation takes a request with its deadline and completes exactly once with a Result. It
 // completes by a task posted to the loop that the store was made with, never inline and never after
-// close(). (The kUnsupported of keep() and try_acquire_all() is answered inline.)
+// close(). (The kUnsupported of keep(), watch() and try_acquire_all() is answered inline.)
 // Guarantee a store must give: kUnavailable only when the request was surely not applied and cannot
 // be any more; otherwise kOutcomeUnknown. Requests of one client about one acquisition take effect
 // in the order in which they were made, or a late one is refused.
@@ -96,7 +96,7 @@ struct RenewItem {
   std::uint64_t seq = 0;
   Duration ttl{};
   Duration waiter_ttl{};
-  Token token{};  // The grant's; zero while waiting.
+  Token token{};        // The grant's; zero while waiting.
   bool adopts = false;  // Another client may have acquired it: the store has to look for it.
 };
 
@@ -206,8 +206,12 @@ class Store {
                     Done<std::vector<LockInfo>> done) = 0;
   // kLost: no holder has that token.
   virtual void break_lock(BreakRequest request, Done<bool> done) = 0;
-  // kUnsupported where guarantees().watch_every_change is false: then list() is sampled.
-  virtual Result<WatchHandle> watch(std::string prefix, EventSink sink) = 0;
+  // Tells `sink` every change of the locks whose names begin with `prefix`, in order, from a moment
+  // before `done` on, until the handle goes. Where some could not be told, because the connection
+  // was lost, it tells kMissed. A store without guarantees().watch_every_change answers
+  // kUnsupported at once, on the caller's thread: then list() is sampled.
+  virtual void watch(std::string prefix, EventSink sink, base::BootInstant deadline,
+                     Done<WatchHandle> done);
   virtual void probe(base::BootInstant deadline, Done<std::vector<Finding>> done) = 0;
   // A value beside the lock, set by a holder only. Errors: kLost (not the holder).
   virtual void set_value(AcquisitionRequest holder, std::string value, Done<bool> done) = 0;

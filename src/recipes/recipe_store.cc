@@ -104,7 +104,6 @@ class RecipeStore final : public port::Store {
       answer(Error(Errc::kUnsupported, backend->how_to_break()));
     });
   }
-  Result<port::WatchHandle> watch(std::string, port::EventSink) override { return unsupported(); }
   void set_value(port::AcquisitionRequest, std::string, Done<bool> done) override {
     refuse(std::move(done));
   }

@@ -170,10 +170,15 @@ void Administration::watch(std::string prefix, std::function<void(const LockEven
   };
   // Two kinds of stores: one tells each change, the other is listed again and again.
   if (core_.store_->guarantees().watch_every_change) {
-    auto watched = core_.store_->watch(core_.stored(prefix), sink);
-    if (!watched) return done(watched.error());
-    subscription->store_watch = *std::move(watched);
-    return done(handle(std::move(subscription)));
+    return core_.ask<port::WatchHandle>(
+        [&](BootInstant deadline, port::Done<port::WatchHandle> answered) {
+          core_.store_->watch(core_.stored(prefix), sink, deadline, std::move(answered));
+        },
+        [handle, subscription, done = std::move(done)](Result<port::WatchHandle> watched) {
+          if (!watched) return done(watched.error());
+          subscription->store_watch = *std::move(watched);
+          done(handle(subscription));
+        });
   }
   core_.ask<std::vector<LockInfo>>(
       [&](BootInstant deadline, port::Done<std::vector<LockInfo>> answered) {

@@ -33,7 +33,6 @@ class UnaskedStore : public port::Store {
     std::abort();
   }
   void break_lock(port::BreakRequest, port::Done<bool>) override { std::abort(); }
-  Result<port::WatchHandle> watch(std::string, port::EventSink) override { std::abort(); }
   void probe(base::BootInstant, port::Done<std::vector<Finding>>) override { std::abort(); }
   void set_value(port::AcquisitionRequest, std::string, port::Done<bool>) override { std::abort(); }
   void get_value(std::string, base::BootInstant, port::Done<std::string>) override { std::abort(); }

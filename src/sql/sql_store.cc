@@ -109,11 +109,6 @@ class SqlStore final : public port::Store {
     engine_.submit(break_command(request, on_loop(std::move(done))));
   }
 
-  Result<port::WatchHandle> watch(std::string, port::EventSink) override {
-    return Error(Errc::kUnsupported, "the " + std::string(engine_.dialect().store()) +
-                                         " store does not tell every change");
-  }
-
   void probe(BootInstant deadline, Done<std::vector<Finding>> done) override {
     const BootInstant now = base::BootClock::now();
     const BootInstant by = std::min(now + kWakeUpsBegin, now + (deadline - now) / 2);

@@ -89,8 +89,9 @@ void SteppingStore::list(std::string prefix, std::size_t limit, base::BootInstan
 void SteppingStore::break_lock(port::BreakRequest request, port::Done<bool> done) {
   store_->break_lock(std::move(request), std::move(done));
 }
-Result<port::WatchHandle> SteppingStore::watch(std::string prefix, port::EventSink sink) {
-  return store_->watch(std::move(prefix), std::move(sink));
+void SteppingStore::watch(std::string prefix, port::EventSink sink, base::BootInstant deadline,
+                          port::Done<port::WatchHandle> done) {
+  store_->watch(std::move(prefix), std::move(sink), deadline, std::move(done));
 }
 void SteppingStore::probe(base::BootInstant deadline, port::Done<std::vector<Finding>> done) {
   store_->probe(deadline, std::move(done));

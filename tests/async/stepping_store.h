@@ -52,7 +52,8 @@ class SteppingStore final : public port::Store {
   void list(std::string prefix, std::size_t limit, base::BootInstant deadline,
             port::Done<std::vector<LockInfo>> done) override;
   void break_lock(port::BreakRequest request, port::Done<bool> done) override;
-  Result<port::WatchHandle> watch(std::string prefix, port::EventSink sink) override;
+  void watch(std::string prefix, port::EventSink sink, base::BootInstant deadline,
+             port::Done<port::WatchHandle> done) override;
   void probe(base::BootInstant deadline, port::Done<std::vector<Finding>> done) override;
   void set_value(port::AcquisitionRequest holder, std::string value,
                  port::Done<bool> done) override;

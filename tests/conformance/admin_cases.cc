@@ -293,7 +293,7 @@ class EventLog {
 TEST_P(AdminConformance, AWatchSeesEveryChangeInOrder) {
   HOLDFAST_NEEDS(promised().watch_every_change, "a watch samples");
   EventLog log;
-  const auto watch = client("carol").store().watch("w/", log.sink());
+  const auto watch = client("carol").watch("w/", log.sink());
   ASSERT_TRUE(watch) << watch.error().message();
   const auto first = fresh();
   const auto second = fresh();
@@ -329,8 +329,8 @@ TEST_P(AdminConformance, AnEndedWatchIsSilent) {
   HOLDFAST_NEEDS(promised().watch_every_change, "a watch samples");
   EventLog ended;
   EventLog going_on;
-  auto first = client("carol").store().watch("", ended.sink());
-  const auto second = client("carol").store().watch("", going_on.sink());
+  auto first = client("carol").watch("", ended.sink());
+  const auto second = client("carol").watch("", going_on.sink());
   ASSERT_TRUE(first && second);
   ASSERT_TRUE(holds(client().acquire({"one", fresh()})));
   ASSERT_EQ(ended.wait_for(1).size(), 1U);
@@ -342,7 +342,7 @@ TEST_P(AdminConformance, AnEndedWatchIsSilent) {
 
 TEST_P(AdminConformance, AStoreWithoutEveryChangeRefusesToWatch) {
   HOLDFAST_NEEDS(!promised().watch_every_change, "this store sees every change");
-  EXPECT_TRUE(fails(client().store().watch("", [](const LockEvent&) {}), Errc::kUnsupported));
+  EXPECT_TRUE(fails(client().watch("", [](const LockEvent&) {}), Errc::kUnsupported));
 }
 
 TEST_P(AdminConformance, TheProbeFindsSomethingAndNoProblem) {

@@ -232,6 +232,12 @@ Result<std::vector<LockInfo>> Client::list(const std::string& prefix, std::size_
   return wait_for(std::move(answer));
 }
 
+Result<port::WatchHandle> Client::watch(const std::string& prefix, port::EventSink sink) {
+  auto [done, answer] = expect_one<port::WatchHandle>();
+  store_->watch(prefix, std::move(sink), soon(), std::move(done));
+  return wait_for(std::move(answer));
+}
+
 Result<bool> Client::break_lock(const std::string& name, Token token, const std::string& reason) {
   machine::OwnerInfo by;
   by.owner = owner_;

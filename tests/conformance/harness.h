@@ -152,6 +152,7 @@ class Client {
   Result<AcquisitionState> downgrade(const std::string& name, AcquisitionId id);
   Result<std::optional<LockInfo>> inspect(const std::string& name);
   Result<std::vector<LockInfo>> list(const std::string& prefix, std::size_t limit = 1000);
+  Result<port::WatchHandle> watch(const std::string& prefix, port::EventSink sink);
   Result<bool> break_lock(const std::string& name, Token token, const std::string& reason = {});
   Result<bool> set_value(const std::string& name, AcquisitionId id, std::string value);
   Result<std::string> get_value(const std::string& name);
@@ -233,8 +234,9 @@ class StoreConformance : public ::testing::TestWithParam<StoreUnderTest> {
 #define HOLDFAST_NEEDS(condition, capability) \
   if (!(condition)) GTEST_SKIP() << "skipped by capability: " capability
 
-#define HOLDFAST_NEEDS_OWN_FORM() \
-  HOLDFAST_NEEDS(site_->own_form(), "locks in another program's form have no owners and no breaks")
+#define HOLDFAST_NEEDS_OWN_FORM()                                                            \
+  HOLDFAST_NEEDS(site_->own_form(), "locks in another program's form have no owners and no " \
+                                    "breaks")
 
 #define HOLDFAST_NEEDS_MANY_LOCKS() \
   HOLDFAST_NEEDS(site_->holds_many(), "each lock of a client takes one of its few connections")
@@ -320,7 +322,7 @@ class KeptConformance : public LiveConformance {
   HOLDFAST_INSTANTIATE_ONE(Name, AdminConformance, under_test);       \
   HOLDFAST_INSTANTIATE_ONE(Name, NamesConformance, under_test);       \
   HOLDFAST_INSTANTIATE_ONE(Name, CompletionConformance, under_test);  \
-  HOLDFAST_INSTANTIATE_ONE(Name, KeptConformance, under_test);          \
+  HOLDFAST_INSTANTIATE_ONE(Name, KeptConformance, under_test);        \
   HOLDFAST_INSTANTIATE_ONE(Name, LiveConformance, under_test)
 
 }  // namespace holdfast::testing

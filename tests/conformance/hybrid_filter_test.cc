@@ -44,7 +44,6 @@ class LyingStore final : public port::Store {
   void break_lock(port::BreakRequest, port::Done<bool>) override {
     FAIL() << "the filter was asked to break a lock";
   }
-  Result<port::WatchHandle> watch(std::string, port::EventSink) override { return away(); }
   void probe(base::BootInstant, port::Done<std::vector<Finding>> done) override {
     loop_.post([done = std::move(done)] { done(away()); });
   }

@@ -125,9 +125,6 @@ class SimStore final : public port::Store {
         [this, request](Done<bool> answer) { inner_->break_lock(request, std::move(answer)); },
         std::move(done));
   }
-  Result<port::WatchHandle> watch(std::string, port::EventSink) override {
-    return Error(Errc::kUnsupported, "not simulated");
-  }
   void probe(base::BootInstant, Done<std::vector<Finding>> done) override {
     done(Error(Errc::kUnsupported, "not simulated"));
   }

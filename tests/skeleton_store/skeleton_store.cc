@@ -60,7 +60,6 @@ class SkeletonStore final : public port::Store {
 
   // At last: what guarantees() may leave out.
   void downgrade(port::AcquisitionRequest, Done<AcquisitionState> done) override { refuse(done); }
-  Result<port::WatchHandle> watch(std::string, port::EventSink) override { return unsupported(); }
   void set_value(port::AcquisitionRequest, std::string, Done<bool> done) override { refuse(done); }
   void get_value(std::string, base::BootInstant, Done<std::string> done) override { refuse(done); }
   void resize(port::AcquisitionRequest, std::uint32_t, Done<bool> done) override { refuse(done); }

@@ -172,6 +172,7 @@ std::string event_word(LockEventKind kind) {
     case LockEventKind::kCancelled: return "cancelled";
     case LockEventKind::kBroken: return "broken";
     case LockEventKind::kForgotten: return "forgotten";
+    case LockEventKind::kMissed: return "missed";
   }
   return "?";
 }

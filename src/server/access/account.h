@@ -60,4 +60,12 @@ inline std::optional<Error> refuse(const AccountPtr& account, Right right, std::
                                             "'");
 }
 
+// nullopt: it may see all locks whose names begin with this.
+inline std::optional<Error> refuse_all(const AccountPtr& account, const std::string& prefix) {
+  if (account == nullptr || account->user->may_list(prefix)) return std::nullopt;
+  return Error(Errc::kPermissionDenied, "user '" + account->user->name +
+                                            "' has no right to observe all locks that begin " +
+                                            "with '" + prefix + "': ask for a longer beginning");
+}
+
 }  // namespace holdfast::server

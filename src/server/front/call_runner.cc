@@ -265,11 +265,9 @@ std::optional<Error> refuse_call(const AccountPtr& account, const Call& call) {
       if (auto denied = refuse(account, Right::kObserve, call.name)) return denied;
       return account->refuse_rate(base::BootClock::now());
     case Op::kList:
-      if (account->user->may_list(call.name)) return account->refuse_rate(base::BootClock::now());
-      return Error(Errc::kPermissionDenied, "user '" + account->user->name +
-                                                "' has no right to observe all locks that "
-                                                "begin with '" +
-                                                call.name + "': ask for a longer beginning");
+    case Op::kWatch:
+      if (auto denied = refuse_all(account, call.name)) return denied;
+      return account->refuse_rate(base::BootClock::now());
     case Op::kStatus:
     case Op::kAttach:
     case Op::kStepDown:
@@ -327,6 +325,7 @@ void run_call(Service& service, CommandContext& context, Connection& connection,
     case Op::kInspect: return run_inspect(service, context, reply, account, *call);
     case Op::kValue: return run_value(service, reply, *call);
     case Op::kList: return run_list(service, reply, account, *call);
+    case Op::kWatch: return reply.text(context.hears(call->after, call->name) ? "yes" : "no");
     case Op::kStatus:
     case Op::kAttach:
     case Op::kStepDown: break;

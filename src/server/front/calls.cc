@@ -8,6 +8,7 @@
 #include "holdfast/detail/number.h"
 #include "holdfast/detail/percent.h"
 #include "src/base/random.h"
+#include "src/port/outcome.h"
 #include "src/server/front/owner_text.h"
 #include "src/server/front/reply_writer.h"
 
@@ -53,6 +54,7 @@ constexpr Row kRows[] = {
     {"status", Op::kStatus, 0, 0, 0, 0},
     {"attach", Op::kAttach, 0, 0, 0, 0},
     {"step_down", Op::kStepDown, 0, 0, 0, 0},
+    {"watch", Op::kWatch, 0, 0, 2, 0},
 };
 
 Error malformed(std::string_view op, const char* what) {
@@ -245,7 +247,8 @@ void read_requests(Cursor& cursor, const Row& row, const Words& words, std::size
       case Op::kList:
       case Op::kStatus:
       case Op::kAttach:
-      case Op::kStepDown: break;
+      case Op::kStepDown:
+      case Op::kWatch: break;
     }
   }
 }
@@ -274,6 +277,25 @@ void append_ticket(std::string& text, const machine::TicketImage& ticket) {
 }
 
 }  // namespace
+
+std::optional<std::string> event_text(const machine::Effect& effect, Instant at) {
+  const auto event = port::to_event(effect, at);
+  if (!event) return std::nullopt;
+  std::string_view word;
+  switch (event->kind) {
+    case LockEventKind::kGranted: word = "granted"; break;
+    case LockEventKind::kQueued: word = "queued"; break;
+    case LockEventKind::kReleased: word = "released"; break;
+    case LockEventKind::kExpired: word = "expired"; break;
+    case LockEventKind::kCancelled: word = "cancelled"; break;
+    case LockEventKind::kBroken: word = "broken"; break;
+    case LockEventKind::kForgotten:
+    case LockEventKind::kMissed: return std::nullopt;
+  }
+  return std::string(word) + ' ' + std::to_string(event->token.counter) + ' ' +
+         std::to_string(event->time_left.count()) + ' ' + std::to_string(event->name.size()) + ' ' +
+         event->name + ' ' + write_owner(effect.owner);
+}
 
 std::string channel_of(std::string_view client) { return "hf1:@" + std::string(client); }
 
@@ -311,6 +333,9 @@ Result<Call> read_call(const Words& words, OwnerCache& owners) {
   if (call.op == Op::kList) {
     call.name = cursor.word();
     call.limit = std::min(cursor.number<std::size_t>(), kMostListed);
+    call.after = cursor.word();
+  } else if (call.op == Op::kWatch) {
+    call.name = cursor.word();
     call.after = cursor.word();
   } else {
     read_requests(cursor, *row, words, *keys, call, owners);

@@ -38,12 +38,14 @@ enum class Op : std::uint8_t {
   kStatus,
   kAttach,
   kStepDown,
+  kWatch,
 };
 
 struct Call {
   Op op{};
   std::vector<Request> requests;  // One per key; for kDowngrade two.
-  // kList. kInspect and kValue have the name of the first request's lock in `name`.
+  // kList; kWatch has the prefix in `name` and the client in `after`. kInspect and kValue have the
+  // name of the first request's lock in `name`.
   std::string name{};
   std::string after{};
   std::size_t limit = 0;
@@ -75,6 +77,10 @@ void append_sight(std::string& out, const LockSight& sight, std::optional<machin
 
 // "granted <id> <token> <seq> <lease>" or "hint <id>".
 std::string push_text(const port::Push& push);
+
+// "<kind> <token> <rest of the lease in ms> <bytes of the name> <name> <owner as JSON>".
+// nullopt: it is no event for a watch. A message has "event <bytes of the prefix> " before it.
+std::optional<std::string> event_text(const machine::Effect& effect, machine::Instant at);
 
 std::string channel_of(std::string_view client);      // "hf1:@<client>"
 std::string value_channel_of(std::string_view name);  // "hf1:{<name>}:v"

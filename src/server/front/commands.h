@@ -21,6 +21,8 @@ class CommandContext {
   // Errors: kInvalidArgument (not a channel, or too many), kPermissionDenied.
   virtual Result<void> subscribe(Connection& connection, const std::string& channel) = 0;
   virtual void unsubscribe(Connection& connection, const std::string& channel) = 0;
+  // Whether a connection that has the client's own channel also has that of the watch.
+  virtual bool hears(const std::string& client, const std::string& watched_prefix) const = 0;
   virtual bool has_users() const = 0;
   // The connection begins no other request until `done` was called with the outcome. Errors:
   // kPermissionDenied, kUnavailable (too much to do; come again).

@@ -30,6 +30,7 @@
 #include "src/server/front/library_locks.h"
 #include "src/server/front/reply_writer.h"
 #include "src/server/front/subscriptions.h"
+#include "src/server/front/watched_prefixes.h"
 
 namespace holdfast::server {
 namespace {
@@ -136,6 +137,7 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   void close_connections();
   void close_all();
   void tell(const std::string& channel, std::string_view payload);
+  void tell_watches(const machine::Effect& effect, machine::Instant at);
 
   void on_request(Connection& connection, const Words& words) override;
   void on_greeted(const Connection& connection) override;
@@ -154,6 +156,13 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   // --- Commands.
   Result<void> subscribe(Connection& connection, const std::string& channel) override;
   void unsubscribe(Connection& connection, const std::string& channel) override;
+  bool hears(const std::string& client, const std::string& watched_prefix) const override {
+    const auto all = subscriptions.of(std::string(kWatchChannel) + watched_prefix);
+    return std::any_of(all.begin(), all.end(), [own = channel_of(client)](const Connection* each) {
+      return each->channels.contains(own);
+    });
+  }
+  std::optional<Error> refuse_channel(const Connection& connection, const std::string& channel);
   bool has_users() const override { return door.users != nullptr; }
   void log_in(Connection& connection, const std::string& user, const std::string& password,
               std::function<void(const Result<void>&)> done) override;
@@ -209,7 +218,8 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   Subscriptions subscriptions;
   LastTokens last_tokens;
   UnlockAnswers unlock_answers;
-  std::size_t value_channels = 0;
+  WatchedPrefixes watched;
+  std::size_t value_channels = 0;  // Those of single locks.
 };
 
 void Front::Impl::accept() {
@@ -421,30 +431,43 @@ void Front::Impl::leave_account(const AccountPtr& account) {
   if (account != nullptr) --account->connections;
 }
 
-Result<void> Front::Impl::subscribe(Connection& connection, const std::string& channel) {
+// nullopt: its user may listen to it.
+std::optional<Error> Front::Impl::refuse_channel(const Connection& connection,
+                                                 const std::string& channel) {
   if (channel.size() > kLongestChannel) {
     return Error(Errc::kInvalidArgument,
                  "the name of a channel has at most " + std::to_string(kLongestChannel) + " bytes");
   }
-  const auto lock = lock_of_channel(channel);
-  if (!lock && !channel.starts_with(kClientChannel)) {
+  if (const auto lock = lock_of_channel(channel)) {
+    return refuse(connection.account, Right::kObserve, *lock);
+  }
+  if (channel.starts_with(kWatchChannel)) {
+    return refuse_all(connection.account, channel.substr(kWatchChannel.size()));
+  }
+  if (!channel.starts_with(kClientChannel)) {
     return Error(Errc::kInvalidArgument, "no such channel: this server has Holdfast's and RLock's");
   }
-  if (lock) {
-    if (auto denied = refuse(connection.account, Right::kObserve, *lock)) return *denied;
-  }
-  if (connection.channels.size() >= limits_.channels) {
-    return Error(Errc::kInvalidArgument, "this connection has as many channels as are allowed");
-  }
   // The name of a client is its own secret. Still, no other user may listen to it.
-  for (const Connection* each : lock ? std::vector<Connection*>() : subscriptions.of(channel)) {
+  for (const Connection* each : subscriptions.of(channel)) {
     if (each->account != connection.account) {
       return Error(Errc::kPermissionDenied, "another user's client listens on this channel");
     }
   }
+  return std::nullopt;
+}
+
+Result<void> Front::Impl::subscribe(Connection& connection, const std::string& channel) {
+  if (auto denied = refuse_channel(connection, channel)) return *std::move(denied);
+  if (connection.channels.size() >= limits_.channels) {
+    return Error(Errc::kInvalidArgument, "this connection has as many channels as are allowed");
+  }
   if (!connection.channels.insert(channel).second) return {};
   subscriptions.join(channel, connection);
-  if (!channel.starts_with(kClientChannel)) ++value_channels;
+  if (channel.starts_with(kWatchChannel)) {
+    watched.add(channel.substr(kWatchChannel.size()));
+  } else if (!channel.starts_with(kClientChannel)) {
+    ++value_channels;
+  }
   return {};
 }
 
@@ -452,7 +475,9 @@ void Front::Impl::unsubscribe(Connection& connection, const std::string& channel
   const std::string name = channel;  // It may be the set's own.
   if (connection.channels.erase(name) == 0) return;
   const bool last = subscriptions.leave(name, connection);
-  if (!name.starts_with(kClientChannel)) {
+  if (name.starts_with(kWatchChannel)) {
+    watched.remove(name.substr(kWatchChannel.size()));
+  } else if (!name.starts_with(kClientChannel)) {
     --value_channels;
   } else if (last && service != nullptr) {
     service->forget_client(name.substr(kClientChannel.size()));
@@ -468,6 +493,16 @@ void Front::Impl::tell(const std::string& channel, std::string_view payload) {
     append_text(bytes, payload);
     each->push(bytes);
   }
+}
+
+void Front::Impl::tell_watches(const machine::Effect& effect, machine::Instant at) {
+  std::optional<std::string> event;
+  watched.for_each_of(effect.name, [&](const std::string& prefix) {
+    if (!event) event = event_text(effect, at).value_or(std::string());
+    if (event->empty()) return;
+    tell(std::string(kWatchChannel) + prefix,
+         "event " + std::to_string(prefix.size()) + ' ' + *event);
+  });
 }
 
 void Front::Impl::on_request(Connection& connection, const Words& words) {
@@ -571,9 +606,10 @@ void Front::on_push(const ClientName& client, const port::Push& push) {
   impl_->tell(channel_of(client), push_text(push));
 }
 
-void Front::on_effect(Position, const machine::Effect& effect, machine::Instant) {
+void Front::on_effect(Position, const machine::Effect& effect, machine::Instant at) {
   const bool ended = machine::ends_ticket(effect.kind) && effect.was_holder;
   if (ended) impl_->last_tokens.note(effect.name, effect.token);
+  if (!impl_->watched.empty()) impl_->tell_watches(effect, at);
   if (impl_->value_channels == 0) return;
   if (effect.kind != machine::EffectKind::kValueSet && !machine::ends_ticket(effect.kind)) return;
   const std::string channel = value_channel_of(effect.name);

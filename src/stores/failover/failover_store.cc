@@ -57,7 +57,9 @@ class FailoverStore final : public port::Store {
     for (std::uint32_t place = 0; place < chain.size(); ++place) {
       ears_[place] = std::make_shared<PushRelay>(place, context.listener);
     }
-    Keeper::Settings settings{address.identity, address.authority, address.patience,
+    Keeper::Settings settings{address.identity,
+                              address.authority,
+                              address.patience,
                               address.settled,
                               [this](std::uint32_t place) { return ears_[place].get(); },
                               [this] { acquisitions_->on_changed(); }};
@@ -129,12 +131,11 @@ class FailoverStore final : public port::Store {
                Done<std::optional<LockInfo>> done) override {
     with_store(std::move(done), [name = std::move(name), deadline](const Keeper::Use& use,
                                                                    auto answer) {
-      use.store->inspect(
-          failover::stored_name(name, use.epoch), deadline,
-          [epoch = use.epoch, name, answer](Result<std::optional<LockInfo>> info) {
-            if (info && *info) in_epoch(**info, name, epoch);
-            answer(std::move(info));
-          });
+      use.store->inspect(failover::stored_name(name, use.epoch), deadline,
+                         [epoch = use.epoch, name, answer](Result<std::optional<LockInfo>> info) {
+                           if (info && *info) in_epoch(**info, name, epoch);
+                           answer(std::move(info));
+                         });
     });
   }
   void list(std::string prefix, std::size_t limit, BootInstant deadline,
@@ -143,21 +144,22 @@ class FailoverStore final : public port::Store {
                                     const Keeper::Use& use, auto answer) {
       // Those of other epochs are left out afterwards.
       const std::size_t most = limit + std::max<std::size_t>(limit, 1000);
-      use.store->list(prefix, most, deadline, [epoch = use.epoch, limit, prefix, answer](
-                                                  Result<std::vector<LockInfo>> locks) {
-        if (!locks) return answer(locks);
-        std::vector<LockInfo> ours;
-        for (LockInfo& each : *locks) {
-          const auto name = failover::shown_name(each.name, epoch);
-          if (!name || !name->starts_with(prefix)) continue;
-          in_epoch(each, *name, epoch);
-          ours.push_back(std::move(each));
-        }
-        std::sort(ours.begin(), ours.end(),
-                  [](const auto& a, const auto& b) { return a.name < b.name; });
-        if (ours.size() > limit) ours.resize(limit);
-        answer(std::move(ours));
-      });
+      use.store->list(
+          prefix, most, deadline,
+          [epoch = use.epoch, limit, prefix, answer](Result<std::vector<LockInfo>> locks) {
+            if (!locks) return answer(locks);
+            std::vector<LockInfo> ours;
+            for (LockInfo& each : *locks) {
+              const auto name = failover::shown_name(each.name, epoch);
+              if (!name || !name->starts_with(prefix)) continue;
+              in_epoch(each, *name, epoch);
+              ours.push_back(std::move(each));
+            }
+            std::sort(ours.begin(), ours.end(),
+                      [](const auto& a, const auto& b) { return a.name < b.name; });
+            if (ours.size() > limit) ours.resize(limit);
+            answer(std::move(ours));
+          });
     });
   }
   void break_lock(port::BreakRequest request, Done<bool> done) override {
@@ -171,9 +173,6 @@ class FailoverStore final : public port::Store {
       request.token.epoch = 0;
       use.store->break_lock(std::move(request), std::move(answer));
     });
-  }
-  Result<port::WatchHandle> watch(std::string, port::EventSink) override {
-    return Error(Errc::kUnsupported, "the failover store does not tell every change");
   }
   void probe(BootInstant deadline, Done<std::vector<Finding>> done) override {
     run(std::move(done), [keeper = keeper_, deadline](Acquisitions&, auto answer) {
@@ -239,8 +238,8 @@ class FailoverStore final : public port::Store {
       describe(now, job.found);
       if (now && !now->draining && now->epoch > before && keeper_->use()) return {};
     }
-    return Error(Errc::kTimedOut, "the chain was not switched in time: " +
-                                      keeper_->why_not().message());
+    return Error(Errc::kTimedOut,
+                 "the chain was not switched in time: " + keeper_->why_not().message());
   }
   void describe(const std::optional<failover::ChainRecord>& record, ChainStatus& found) const {
     const std::uint32_t active = record ? record->active : 0;
@@ -268,10 +267,10 @@ class FailoverStore final : public port::Store {
       found.push_back({Severity::kProblem, "chain", keeper.why_not().message(),
                        "look at 'holdfast failover status'"});
     } else if (record) {
-      found.push_back({Severity::kOk, "chain",
-                       keeper.shown(record->active) + " is used, in epoch " +
-                           std::to_string(record->epoch),
-                       ""});
+      found.push_back(
+          {Severity::kOk, "chain",
+           keeper.shown(record->active) + " is used, in epoch " + std::to_string(record->epoch),
+           ""});
       if (record->active != 0) {
         found.push_back({Severity::kWarning, "chain", "it is not the first store of the chain",
                          "when that one is well again: holdfast failover return"});
@@ -289,12 +288,12 @@ class FailoverStore final : public port::Store {
   }
   template <typename T, typename Work>
   void with_store(Done<T> done, Work work) {
-    run(std::move(done), [keeper = keeper_, work = std::move(work)](Acquisitions&,
-                                                                    auto answer) mutable {
-      const auto use = keeper->use();
-      if (!use) return answer(keeper->why_not());
-      work(*use, std::move(answer));
-    });
+    run(std::move(done),
+        [keeper = keeper_, work = std::move(work)](Acquisitions&, auto answer) mutable {
+          const auto use = keeper->use();
+          if (!use) return answer(keeper->why_not());
+          work(*use, std::move(answer));
+        });
   }
 
   port::Loop* const loop_;
@@ -312,8 +311,9 @@ Result<std::unique_ptr<port::Store>> make_failover_store(port::StoreUrl url,
   return make_failover_store_for_test(std::move(url), context, {});
 }
 
-Result<std::unique_ptr<port::Store>> make_failover_store_for_test(
-    port::StoreUrl url, const port::StoreContext& context, FailoverTuning tuning) {
+Result<std::unique_ptr<port::Store>> make_failover_store_for_test(port::StoreUrl url,
+                                                                  const port::StoreContext& context,
+                                                                  FailoverTuning tuning) {
   auto address = failover::parse_chain_url(std::move(url));
   if (!address) return address.error();
   std::vector<Keeper::Link> chain;

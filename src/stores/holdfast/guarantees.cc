@@ -30,7 +30,7 @@ Guarantees guarantees(bool durable, bool shared) {
   result.scope = "all clients of one server";
   result.fenced = result.fair = result.shared = result.permits = true;
   result.upgrade = result.list = result.values = result.multi = true;
-  result.watch_every_change = false;
+  result.watch_every_change = true;
   result.survives_restart = durable;
   result.survives_failover = false;
   result.min_ttl = std::chrono::milliseconds(100);

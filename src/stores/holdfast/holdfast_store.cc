@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/base/random.h"
+#include "src/stores/holdfast/event_watches.h"
 #include "src/stores/holdfast/guarantees.h"
 #include "src/stores/holdfast/server_tls.h"
 #include "src/stores/holdfast/servers.h"
@@ -48,10 +49,20 @@ class HoldfastStore final : public redis::ScriptStore {
         direct_(remote),
         renewer_(remote, requests_, {}, {}),
         subscriber_(*context.io, remote, redis::channel_of(requests_.client()),
-                    {[this](std::string_view payload) { on_message(payload); },
+                    {[this](std::string_view payload) {
+                       if (!watches_->on_event(payload)) on_message(payload);
+                     },
                      [this](bool again) { on_subscribed(again); },
-                     [this](const Error& why) { on_lost(why); },
-                     [this](std::string_view channel) { values_->tell(std::string(channel)); }}),
+                     [this](const Error& why) {
+                       watches_->lost();
+                       on_lost(why);
+                     },
+                     [this](std::string_view channel) {
+                       watches_->joined(channel);
+                       values_->tell(std::string(channel));
+                     }}),
+        watches_(std::make_shared<holdfast::EventWatches>(
+            *loop_, [this](const std::string& channel, bool join) { hear(channel, join); })),
         remote_(std::move(remote)) {}
 
   // Errors: kUnavailable, kUnsupported, kVersionMismatch.
@@ -109,8 +120,10 @@ class HoldfastStore final : public redis::ScriptStore {
     list_page({std::move(prefix), limit, deadline, std::move(done)}, found, "");
   }
 
-  Result<port::WatchHandle> watch(std::string, port::EventSink) override {
-    return Error(Errc::kUnsupported, "the lock service does not tell every change yet");
+  void watch(std::string prefix, port::EventSink sink, base::BootInstant deadline,
+             Done<port::WatchHandle> done) override {
+    auto handle = watches_->begin(prefix, std::move(sink));
+    await_watch(std::move(prefix), deadline, std::move(handle), std::move(done));
   }
 
   void probe(base::BootInstant deadline, Done<std::vector<Finding>> done) override {
@@ -189,6 +202,29 @@ class HoldfastStore final : public redis::ScriptStore {
     join ? subscriber_.join(channel) : subscriber_.leave(channel);
   }
 
+  // The server tells on this connection whether the subscriber's has the channel, and whether the
+  // user may. The channel was asked for before, so it is rarely asked twice.
+  void await_watch(std::string prefix, base::BootInstant deadline, port::WatchHandle handle,
+                   Done<port::WatchHandle> done) {
+    subscriber_.ensure(
+        deadline, [this, prefix = std::move(prefix), deadline, handle = std::move(handle),
+                   done = std::move(done)](const Result<void>& subscribed) mutable {
+          if (!subscribed) return done(subscribed.error());
+          std::string wire = words({"HF1", "watch", "0", prefix, requests_.client()});
+          read(std::move(wire), deadline,
+               [this, prefix = std::move(prefix), deadline, handle = std::move(handle),
+                done = std::move(done)](const Result<Reply>& reply) mutable {
+                 if (!reply) return done(reply.error());
+                 if (reply->text == "yes") return done(std::move(handle));
+                 if (closing() || base::BootClock::now() >= deadline) {
+                   return done(Error(Errc::kUnavailable,
+                                     address_ + ": the server did not confirm the watch in time"));
+                 }
+                 await_watch(std::move(prefix), deadline, std::move(handle), std::move(done));
+               });
+        });
+  }
+
   struct PagedList {
     std::string prefix;
     std::size_t limit;
@@ -225,6 +261,7 @@ class HoldfastStore final : public redis::ScriptStore {
   redis::DirectLink direct_;
   redis::Renewer renewer_;  // The renewal thread's.
   redis::Subscriber subscriber_;
+  const std::shared_ptr<holdfast::EventWatches> watches_;
   const redis::RemotePtr remote_;
 };
 

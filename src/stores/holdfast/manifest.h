@@ -15,7 +15,7 @@ inline constexpr StoreExample kExamples[] = {
 inline constexpr std::string_view kOpenOptions[] = {
     "connect_timeout", "user",     "password_file", "password_env", "password_fd",
     "tls_ca",          "tls_cert", "tls_key",       "tls_name"};
-inline constexpr std::string_view kLeavesOut[] = {"watch-every-change", "survives-failover"};
+inline constexpr std::string_view kLeavesOut[] = {"survives-failover"};
 
 inline constexpr StoreKind kManifest{
     .name = "holdfast",

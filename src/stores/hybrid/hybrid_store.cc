@@ -128,30 +128,25 @@ class HybridStore final : public port::Store {
   }
 
   void break_lock(port::BreakRequest request, Done<bool> done) override {
-    run(std::move(done), [request = std::move(request), arbiter = arbiter_.get()](
-                             Gate& gate, auto answer) mutable {
-      gate.forget(request.name);
-      arbiter->break_lock(std::move(request), std::move(answer));
-    });
-  }
-
-  // The arbiter does not see those that wait at the filter.
-  Result<port::WatchHandle> watch(std::string, port::EventSink) override {
-    return Error(Errc::kUnsupported, "the hybrid store does not tell every change");
+    run(std::move(done),
+        [request = std::move(request), arbiter = arbiter_.get()](Gate& gate, auto answer) mutable {
+          gate.forget(request.name);
+          arbiter->break_lock(std::move(request), std::move(answer));
+        });
   }
 
   // The filter's own problems cost speed: they are warnings here.
   void probe(BootInstant deadline, Done<std::vector<Finding>> done) override {
-    run(std::move(done), [deadline, arbiter = arbiter_.get(), filter = filter_](Gate&,
-                                                                               auto answer) {
-      filter->probe(deadline, [deadline, arbiter,
-                               answer](const Result<std::vector<Finding>>& filters) {
-        arbiter->probe(deadline, [filters, answer](Result<std::vector<Finding>> findings) {
-          if (findings) add_filters(filters, *findings);
-          answer(std::move(findings));
+    run(std::move(done),
+        [deadline, arbiter = arbiter_.get(), filter = filter_](Gate&, auto answer) {
+          filter->probe(
+              deadline, [deadline, arbiter, answer](const Result<std::vector<Finding>>& filters) {
+                arbiter->probe(deadline, [filters, answer](Result<std::vector<Finding>> findings) {
+                  if (findings) add_filters(filters, *findings);
+                  answer(std::move(findings));
+                });
+              });
         });
-      });
-    });
   }
 
   void set_value(port::AcquisitionRequest holder, std::string value, Done<bool> done) override {
@@ -285,9 +280,9 @@ Result<std::unique_ptr<port::Store>> make_hybrid_store_for_test(port::StoreUrl u
   inner.listener = gate.get();
   auto arbiter = (*arbiters)(std::move(address->arbiter), inner);
   if (!arbiter) return arbiter.error();
-  auto filter = std::make_shared<Filter>(
-      *filters, std::move(address->filter), context,
-      Filter::Settings{address->filter_timeout, address->filter_lease});
+  auto filter =
+      std::make_shared<Filter>(*filters, std::move(address->filter), context,
+                               Filter::Settings{address->filter_timeout, address->filter_lease});
   auto store = std::make_unique<HybridStore>(context, std::move(gate), *std::move(arbiter), filter);
   if (auto opened = filter->open(); !opened) return opened.error();
   return std::unique_ptr<port::Store>(std::move(store));

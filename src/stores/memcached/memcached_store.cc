@@ -75,8 +75,8 @@ class MemcachedStore final : public port::Store {
           [done = std::move(done)] { done(std::vector<Result<AcquisitionState>>()); });
     }
     auto batch = std::make_shared<Batch>(
-        Batch{std::vector<Result<AcquisitionState>>(items.size(), AcquisitionState()),
-              items.size(), std::move(done)});
+        Batch{std::vector<Result<AcquisitionState>>(items.size(), AcquisitionState()), items.size(),
+              std::move(done)});
     for (std::size_t at = 0; at < items.size(); ++at) {
       engine_->submit(memcached::renew_command(items[at], deadline,
                                                [batch, at](Result<AcquisitionState> state) {
@@ -100,14 +100,14 @@ class MemcachedStore final : public port::Store {
 
   void inspect(std::string name, BootInstant deadline,
                Done<std::optional<LockInfo>> done) override {
-    engine_->look(std::move(name), deadline,
-                  [engine = engine_.get(), done = std::move(done)](
-                      Result<std::optional<memcached::Document>> seen) {
-                    if (!seen) return done(seen.error());
-                    if (!*seen) return done(std::optional<LockInfo>());
-                    done(std::optional<LockInfo>(
-                        memcached::describe(**std::move(seen), engine->now())));
-                  });
+    engine_->look(
+        std::move(name), deadline,
+        [engine = engine_.get(),
+         done = std::move(done)](Result<std::optional<memcached::Document>> seen) {
+          if (!seen) return done(seen.error());
+          if (!*seen) return done(std::optional<LockInfo>());
+          done(std::optional<LockInfo>(memcached::describe(**std::move(seen), engine->now())));
+        });
   }
 
   void list(std::string, std::size_t, BootInstant, Done<std::vector<LockInfo>> done) override {
@@ -120,10 +120,6 @@ class MemcachedStore final : public port::Store {
 
   void break_lock(port::BreakRequest request, Done<bool> done) override {
     engine_->submit(memcached::break_command(std::move(request), std::move(done)));
-  }
-
-  Result<port::WatchHandle> watch(std::string, port::EventSink) override {
-    return Error(Errc::kUnsupported, "the memcached store does not tell every change");
   }
 
   void probe(BootInstant deadline, Done<std::vector<Finding>> done) override {

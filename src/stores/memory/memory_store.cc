@@ -113,9 +113,10 @@ class MemoryStore final : public port::Store {
     hub_->break_lock(request, to_loop(std::move(done)));
   }
 
-  Result<port::WatchHandle> watch(std::string prefix, port::EventSink sink) override {
-    if (mailbox_->closed) return closed_error();
-    return hub_->watch(mailbox_, std::move(prefix), std::move(sink));
+  void watch(std::string prefix, port::EventSink sink, base::BootInstant,
+             Done<port::WatchHandle> done) override {
+    if (refuse(done)) return;
+    to_loop(std::move(done))(hub_->watch(mailbox_, std::move(prefix), std::move(sink)));
   }
 
   void probe(base::BootInstant, Done<std::vector<Finding>> done) override {

@@ -146,10 +146,6 @@ class RedisStore final : public redis::ScriptStore {
     ScriptStore::break_lock(std::move(request), std::move(done));
   }
 
-  Result<port::WatchHandle> watch(std::string, port::EventSink) override {
-    return Error(Errc::kUnsupported, "the redis store does not tell every change");
-  }
-
   void probe(base::BootInstant deadline, Done<std::vector<Finding>> done) override {
     const auto trial = [this](base::BootInstant until, Done<void> then) {
       try_lock(until, std::move(then));

@@ -94,6 +94,7 @@ class ScriptStore : public port::Store {
     loop_->post([answer = std::move(answer), done = std::move(done)] { done(answer); });
   }
 
+  bool closing() const noexcept { return closing_; }
   // The first step of close(): the releases under way are answered, or the deadline has come.
   void await_ends(base::BootInstant deadline);
 

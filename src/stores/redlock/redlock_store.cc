@@ -46,9 +46,8 @@ class RedlockStore final : public port::Store {
             address, context,
             Nodes::NodeEvents{
                 [this](std::string line) {
-                  loop_->post([listener = listener_, line = std::move(line)] {
-                    listener->on_alarm(line);
-                  });
+                  loop_->post(
+                      [listener = listener_, line = std::move(line)] { listener->on_alarm(line); });
                 },
                 [this](std::size_t node, std::string_view key) { engine_->hint(node, key); }},
             tuning.now)),
@@ -64,7 +63,8 @@ class RedlockStore final : public port::Store {
     const auto promise = std::make_shared<std::promise<Result<bool>>>();
     auto future = promise->get_future();
     loop_->post([this, how, deadline, promise] {
-      (*nodes_.*how)(deadline, [promise](Result<bool> made) { promise->set_value(std::move(made)); });
+      (*nodes_.*how)(deadline,
+                     [promise](Result<bool> made) { promise->set_value(std::move(made)); });
     });
     return future.get();
   }
@@ -121,9 +121,6 @@ class RedlockStore final : public port::Store {
     run(std::move(done), [this, request = std::move(request)](auto answer) {
       engine_->break_lock(request, std::move(answer));
     });
-  }
-  Result<port::WatchHandle> watch(std::string, port::EventSink) override {
-    return Error(Errc::kUnsupported, "the redlock store does not tell every change");
   }
   void probe(BootInstant deadline, Done<std::vector<Finding>> done) override {
     run(std::move(done), [this, deadline](auto answer) {
@@ -222,8 +219,9 @@ Result<std::unique_ptr<port::Store>> make_redlock_store(port::StoreUrl url,
   return make_redlock_store_for_test(std::move(url), context, {});
 }
 
-Result<std::unique_ptr<port::Store>> make_redlock_store_for_test(
-    port::StoreUrl url, const port::StoreContext& context, RedlockTuning tuning) {
+Result<std::unique_ptr<port::Store>> make_redlock_store_for_test(port::StoreUrl url,
+                                                                 const port::StoreContext& context,
+                                                                 RedlockTuning tuning) {
   const auto address = redlock::parse_redlock_url(url);
   if (!address) return address.error();
   if (auto known = port::reject_unknown_options(url, "redlock"); !known) return known.error();

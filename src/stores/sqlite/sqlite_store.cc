@@ -130,11 +130,6 @@ class SqliteStore final : public port::Store {
                         });
   }
 
-  Result<port::WatchHandle> watch(std::string, port::EventSink) override {
-    return Error(Errc::kUnsupported,
-                 "sqlite store: changes by other processes are not pushed; list() shows the state");
-  }
-
   void probe(BootInstant deadline, Done<std::vector<Finding>> done) override {
     file_state_->submit(deadline, std::move(done),
                         [trouble = file_state_->wake_trouble()](Operations& operations, Notices&) {
