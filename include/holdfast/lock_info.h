@@ -70,8 +70,8 @@ struct LockInfo {
 
 // kExpired: where a watch samples, also a lease that was released between two looks in which it
 // would have run out. kForgotten: the store lost its record of the lock (a restart without
-// persistence), and its holder may still count on it. kMissed: the connection to the store was lost,
-// so changes before this moment may not have been told; `name` is the prefix of the watch.
+// persistence), and its holder may still count on it. kMissed: the connection to the store was
+// lost, so changes before this moment may not have been told; `name` is the prefix of the watch.
 // Client::list() shows what there is now.
 enum class LockEventKind {
   kGranted,

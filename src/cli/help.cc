@@ -218,7 +218,7 @@ Prints events of the locks whose names begin with PREFIX, until a signal arrives
   --json            one object per line: event, time, name, token, owner, host, pid, since ...
 
 Some stores sample and miss short holds. Where 'holdfast doctor' lists watch-every-change, watch
-misses nothing.
+tells each change, or prints 'missed' when a lost connection may have cost some.
 )";
 
 constexpr std::string_view kTop = R"(holdfast top [options] [PREFIX]

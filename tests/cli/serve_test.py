@@ -2,12 +2,14 @@
 
 import json
 import os
+import queue
 import re
 import select
 import shutil
 import signal
 import socket
 import subprocess
+import threading
 import unittest
 
 import harness
@@ -118,6 +120,39 @@ class RestartTest(ServeCase):
         first.signal(signal.SIGTERM)
         self.assertEqual(waiter.line(), "had it")
         self.assertEqual((first.status(), waiter.status()), (143, 0))
+
+    def test_a_watch_tells_each_change_and_says_when_it_missed_some(self):
+        self.start()
+        watch = subprocess.Popen(
+            [PROGRAM, "watch", "--json", "w/"], env=self.env, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            preexec_fn=die_with_parent)
+        lines = queue.Queue()
+        reader = threading.Thread(target=lambda: [lines.put(line) for line in watch.stdout])
+        reader.start()
+        for end in (watch.stdout.close, lambda: watch.wait(PATIENCE), reader.join, watch.terminate):
+            self.addCleanup(end)
+
+        def event():
+            said = json.loads(lines.get(timeout=PATIENCE))
+            return said["event"], said["name"]
+
+        # Nothing says when it has begun, but its first event: one lock after the other is taken.
+        number = 0
+        while lines.empty():
+            number += 1
+            self.ok("run", f"w/{number}", "--", "true")
+        while event() != ("released", f"w/{number}"):
+            pass
+        for name in ("w/a", "elsewhere", "w/b"):
+            self.ok("run", name, "--", "true")
+        self.assertEqual([event() for _ in range(4)], [("granted", "w/a"), ("released", "w/a"),
+                                                       ("granted", "w/b"), ("released", "w/b")])
+        self.kill()
+        self.start()
+        self.assertEqual(event(), ("missed", "w/"))
+        self.ok("run", "w/c", "--", "true")
+        self.assertEqual([event() for _ in range(2)], [("granted", "w/c"), ("released", "w/c")])
 
     def test_many_kills_forget_nothing(self):
         last = ""

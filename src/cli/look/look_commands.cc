@@ -108,6 +108,9 @@ void print_lock(const LockInfo& info, const std::string& value,
 std::string event_text(const LockEvent& event) {
   std::string out = local_time(std::chrono::system_clock::now()) + "  " + event_word(event.kind);
   out.append(out.size() < 20 ? 20 - out.size() : 1, ' ');
+  if (event.kind == LockEventKind::kMissed) {
+    return out + " the connection to the store was lost: changes before now may be missing\n";
+  }
   out += " " + printable(event.name) + "  " + sentence_of(event.who);
   if (event.token != Token{}) out += "  token " + event.token.to_string();
   if (!event.who.reason.empty()) out += "  " + printable(event.who.reason);

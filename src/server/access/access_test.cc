@@ -143,6 +143,14 @@ std::vector<Row> own_calls() {
       {Right::kObserve,
        [](const std::string& lock) { return Words{"HF1", "list", "0", lock, "10", ""}; }},
       {Right::kObserve,
+       [](const std::string& lock) {
+         return Words{"HF1", "watch", "0", lock, "client"};
+       }},
+      {Right::kObserve,
+       [](const std::string& lock) {
+         return Words{"SUBSCRIBE", "hf1:w:" + lock};
+       }},
+      {Right::kObserve,
        [&](const std::string& lock) {
          return Words{"SUBSCRIBE", key(lock) + ":v"};
        }},
