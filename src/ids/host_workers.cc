@@ -8,14 +8,13 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <thread>
 #include <utility>
 
 #include "src/base/clock.h"
 #include "src/base/local_mutex.h"
 #include "src/base/random.h"
-#include "src/base/thread.h"
 #include "src/base/writers_only.h"
+#include "src/ids/reserving_permit.h"
 #include "src/ids/worker_row.h"
 
 namespace holdfast::ids {
@@ -69,9 +68,9 @@ class RowFile {
   static Result<RowFile> open(const std::string& path) {
     const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 && errno == ENOENT) {
-      return Error(Errc::kInvalidArgument,
-                   "there is no ids file " + path + ": make it once, by HostWorkers::create() or "
-                                                    "'holdfast id init'");
+      return Error(Errc::kInvalidArgument, "there is no ids file " + path +
+                                               ": make it once, by HostWorkers::create() or "
+                                               "'holdfast id init'");
     }
     if (fd < 0) return failed(path, "open it");
     return RowFile(path, fd);
@@ -79,7 +78,7 @@ class RowFile {
 
   const std::string& path() const { return path_; }
   std::uint64_t inode() const {
-    struct stat seen{};
+    struct stat seen {};
     return ::fstat(fd_, &seen) == 0 ? seen.st_ino : 0;
   }
   // Fewer bytes than a row: the file ends there.
@@ -118,7 +117,7 @@ class RowFile {
  private:
   static off_t offset(std::uint64_t row) { return static_cast<off_t>(row * kRowBytes); }
   static struct flock range_of(std::uint64_t row) {
-    struct flock range{};
+    struct flock range {};
     range.l_type = F_WRLCK;
     range.l_whence = SEEK_SET;
     range.l_start = offset(row);
@@ -156,103 +155,42 @@ Result<WorkerRow> read_worker(const RowFile& file, const std::string& incarnatio
 }
 
 // The bounds of one worker, on the disk.
-class HostPermit final : public WorkerPermit {
+class HostPermit final : public ReservingPermit {
  public:
-  HostPermit(RowFile file, std::uint64_t at, WorkerRow row, Layout layout)
-      : file_(std::move(file)),
+  HostPermit(RowFile file, std::uint64_t at, WorkerRow row, const Layout& layout,
+             const ReservePlan& plan)
+      : ReservingPermit(layout, plan, {row.reserved_until, row.rounds}),
+        file_(std::move(file)),
         at_(at),
-        layout_(std::move(layout)),
-        row_(std::move(row)) {
-    reserved_until = row_.reserved_until;
-  }
+        row_(std::move(row)) {}
   ~HostPermit() override { stop(); }
-  HostPermit(const HostPermit&) = delete;
-  HostPermit& operator=(const HostPermit&) = delete;
 
-  void start() {
-    thread_ = base::start_thread("hf-ids", [this] { work(); });
-  }
-
-  Result<void> ended(std::int64_t unit) override HOLDFAST_EXCLUDES(mutex_) {
-    const base::LocalLock lock(mutex_);
-    if (unit < reserved_until.load()) return {};
-    return raise(unit);
-  }
-  Result<void> keep_rounds(const Rounds& rounds) override HOLDFAST_EXCLUDES(mutex_) {
-    const base::LocalLock lock(mutex_);
-    WorkerRow next = row_;
-    next.rounds = rounds;
-    return write(std::move(next));
-  }
-  // A fenced close: the row is locked, and nothing is given any more.
-  void close(std::int64_t last_unit) override HOLDFAST_EXCLUDES(mutex_) {
-    stop();
-    const base::LocalLock lock(mutex_);
-    WorkerRow next = row_;
-    next.reserved_until = std::min(row_.reserved_until, last_unit + 1);
-    static_cast<void>(write(std::move(next)));  // Otherwise the bound stays higher than needed.
-    file_.unlock(at_);
-  }
   IdGuarantees guarantees() const override {
     return {.unique_by = UniqueBy::kLease, .survives_restart = true, .survives_clock_back = true};
   }
 
  private:
-  std::int64_t units(milliseconds time) const {
-    return std::max<std::int64_t>(1, time / layout_.spec().unit);
-  }
-  // At most this far: a crash loop must not run ahead of the clock without end.
-  Result<void> raise(std::int64_t unit) HOLDFAST_REQUIRES(mutex_) {
-    WorkerRow next = row_;
-    const std::int64_t now = layout_.unit_of(wall_ms());
-    next.reserved_until = std::max({row_.reserved_until, now + units(2 * kStep),
-                                    unit + units(kSmallStep)});
-    return write(std::move(next));
-  }
-  Result<void> write(WorkerRow next) HOLDFAST_REQUIRES(mutex_) {
-    if (auto written = file_.write(at_, next.text()); !written) return written;
-    row_ = std::move(next);
-    reserved_until = row_.reserved_until;
+  Result<void> write(const Bounds& next) override {
+    WorkerRow row = row_;
+    row.reserved_until = next.reserved_until;
+    row.rounds = next.rounds.value_or(Rounds());
+    if (auto written = file_.write(at_, row.text()); !written) return written;
+    row_ = std::move(row);
     return {};
   }
-
-  // Reserves ahead while ids are taken, so that next() never waits for the disk.
-  void work() HOLDFAST_EXCLUDES(mutex_) {
-    std::int64_t seen = -1;
-    for (;;) {
-      const base::LocalLock lock(mutex_);
-      if (!stopping_) changed_.wait_for(mutex_, kStep / 4);
-      if (stopping_) return;
-      const std::int64_t now = come_to.load();
-      const bool used = std::exchange(seen, now) != now;
-      if (used && reserved_until.load() - now < units(kStep)) static_cast<void>(raise(now));
-    }
-  }
-  void stop() HOLDFAST_EXCLUDES(mutex_) {
-    {
-      const base::LocalLock lock(mutex_);
-      stopping_ = true;
-      changed_.notify_all();
-    }
-    if (thread_.joinable()) thread_.join();
-  }
+  void let_go() override { file_.unlock(at_); }
 
   const RowFile file_;
   const std::uint64_t at_;
-  const Layout layout_;
-  base::LocalMutex mutex_;
-  base::LocalCondition changed_;
   WorkerRow row_ HOLDFAST_GUARDED_BY(mutex_);
-  bool stopping_ HOLDFAST_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
 };
 
 Result<void> check(const HostWorkersSpec& spec) {
   if (spec.last < spec.first || spec.last >= spec.layout.workers()) {
-    return Error(Errc::kInvalidArgument,
-                 "the workers " + std::to_string(spec.first) + " to " + std::to_string(spec.last) +
-                     " are not all in the layout: it has 0 to " +
-                     std::to_string(spec.layout.workers() - 1));
+    return Error(Errc::kInvalidArgument, "the workers " + std::to_string(spec.first) + " to " +
+                                             std::to_string(spec.last) +
+                                             " are not all in the layout: it has 0 to " +
+                                             std::to_string(spec.layout.workers() - 1));
   }
   if (spec.last - spec.first >= kMostWorkers) {
     return Error(Errc::kInvalidArgument,
@@ -375,13 +313,13 @@ Result<std::unique_ptr<Snowflake>> HostWorkers::take() const {
     const std::int64_t above = row->reserved_until - 1;
     row->pid = ::getpid();
     row->since_ms = now.count();
-    SnowflakeOptions options{.layout = spec_.layout,
-                             .worker = worker,
-                             .policy = spec_.policy,
-                             .start_above = above};
+    SnowflakeOptions options{
+        .layout = spec_.layout, .worker = worker, .policy = spec_.policy, .start_above = above};
     if (spec_.policy.back == ClockPolicy::Back::kRounds) options.rounds = row->rounds;
+    const ReservePlan plan{
+        .step = kStep, .small = kSmallStep, .forward_at_most = spec_.policy.forward_at_most};
     const auto permit =
-        std::make_shared<HostPermit>(*std::move(file), at, *std::move(row), spec_.layout);
+        std::make_shared<HostPermit>(*std::move(file), at, *std::move(row), spec_.layout, plan);
     // Nothing is given before the bound is on the disk.
     if (auto raised = permit->ended(std::max(above + 1, spec_.layout.unit_of(now))); !raised) {
       return raised.error();

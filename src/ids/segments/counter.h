@@ -20,6 +20,7 @@
 #include "holdfast/result.h"
 #include "src/base/clock.h"
 #include "src/base/jitter.h"
+#include "src/ids/segments/names.h"
 #include "src/port/records.h"
 
 namespace holdfast::ids {
@@ -34,7 +35,7 @@ struct SegmentsHead {
   std::uint64_t first = 0;
   std::uint64_t last = 0;
 
-  static std::string key(const std::string& name) { return "ids/" + name; }
+  static std::string key(const std::string& name) { return head_key(name); }
   std::string counter_key() const { return key(name) + "/" + incarnation + "/counter"; }
   std::string text() const;
   // Errors: as RecordText::parse() for the kind of segments.

@@ -1,9 +1,8 @@
-#include <algorithm>
 #include <utility>
 
-#include "src/base/random.h"
 #include "src/ids/record_text.h"
 #include "src/ids/segments/counter.h"
+#include "src/ids/segments/names.h"
 
 namespace holdfast::ids {
 namespace {
@@ -12,26 +11,12 @@ using base::BootInstant;
 using port::Record;
 using port::Records;
 
-constexpr std::size_t kLongestName = 200;
 constexpr int kMostStops = 20;
 
 Error unfit(const std::string& what) { return {Errc::kInvalidArgument, what}; }
 
-std::string fresh_incarnation() {
-  const base::Random128 random = base::random_128();
-  return base::to_hex(random.high, random.low);
-}
-
-Result<void> check_name(const std::string& name) {
-  const bool plain = std::all_of(name.begin(), name.end(),
-                                 [](unsigned char c) { return c > 0x20 && c != 0x7f && c != '/'; });
-  if (plain && !name.empty() && name.size() <= kLongestName) return {};
-  return unfit("a namespace of ids needs a name of 1 to " + std::to_string(kLongestName) +
-               " bytes, without spaces, control characters and '/'");
-}
-
 Result<std::optional<Record>> read_head(Records& records, const std::string& name, BootInstant by) {
-  if (auto good = check_name(name); !good) return good.error();
+  if (auto good = check_namespace(name); !good) return good.error();
   return records.read(SegmentsHead::key(name), by);
 }
 

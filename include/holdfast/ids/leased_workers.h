@@ -1,0 +1,99 @@
+// Worker numbers of many hosts, leased from a store: a process takes a free one, keeps it by a
+// lease, and gives it back by ending.
+//
+// Guarantee: no two ids of a namespace are the same, whatever its processes and clocks do: kill,
+// pause beyond the lease, partition, restart, a wall clock that goes back meanwhile. No id with a
+// time T is given before a bound above T is durable in the store. The next holder of a number
+// begins above that bound, after which no earlier holder can raise it. A generator gives ids until
+// its lease's local deadline or its bound, whichever comes first; then an error.
+// Not guaranteed: anything after an older copy of the store's data was put back, or after the store
+// lost a write that it had answered (IdGuarantees::forgets says whether it may). Nor that ids of
+// two namespaces differ.
+//
+// Thread-safety: all calls. Ownership: a generator keeps its number until it ends, and may outlive
+// this object. Blocking: the store; each request request_timeout at most.
+// Time: the lease on CLOCK_BOOTTIME; times of ids as the policy says.
+// fork(): the child's calls answer kClosed, its generators', too. It opens the namespace anew.
+// Errors: with each call; besides, those of Client::connect(). kCorruptState: a record is missing,
+// damaged or lower than it was; nothing repairs it, so make a new namespace.
+// Source: reserving time ahead is of Flake (2012) and Leaf (2017); leases with a fenced bound are
+// our own (docs/design/0066-leased-workers.md).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "holdfast/export.h"
+#include "holdfast/ids/id.h"
+#include "holdfast/ids/layout.h"
+#include "holdfast/ids/snowflake.h"
+#include "holdfast/result.h"
+
+namespace holdfast::ids {
+
+// A namespace's own, for good: another layout or policy needs another namespace.
+struct LeasedWorkersSpec {
+  Layout layout;
+  ClockPolicy policy{};
+  std::uint64_t workers = 64;  // The numbers 0 to workers - 1: at most 1,024.
+};
+
+struct LeasedWorkersOptions {
+  // Of a worker's lease; the store's shortest and longest hold. Also half of the time that is
+  // reserved ahead, so that a crash costs up to 2 ttl of logical time.
+  std::chrono::milliseconds ttl{30'000};
+  std::chrono::milliseconds request_timeout{5'000};
+  // Refuses a store that may forget a write that it has answered.
+  bool require_durable = false;
+};
+
+struct LeasedWorker {
+  std::uint64_t worker = 0;
+  bool held = false;
+  // Its holder, or the last one; empty and 0: nobody yet.
+  std::string host{};
+  std::int64_t pid = 0;
+  std::chrono::milliseconds since{};           // It was taken then, in time since 1970.
+  std::chrono::milliseconds reserved_until{};  // The next holder begins there.
+};
+
+class HOLDFAST_EXPORT LeasedWorkers {
+ public:
+  // Makes the namespace `name` in the store of a client's URL.
+  // Errors: kStoreInUse: it is there already. kInvalidArgument: a name or a spec out of bounds, or
+  // the name is taken by ids of another kind. kUnsupported: the store keeps no records.
+  static Result<void> create(const std::string& url, const std::string& name,
+                             const LeasedWorkersSpec& spec);
+
+  // Errors: kInvalidArgument: there is no such namespace (make it by create()), or it is of another
+  // kind. kUnsupported: the store keeps no records, or forgets them (require_durable).
+  static Result<LeasedWorkers> open(const std::string& url, const std::string& name,
+                                    const LeasedWorkersOptions& options = {});
+
+  LeasedWorkers(LeasedWorkers&& other) noexcept;
+  LeasedWorkers& operator=(LeasedWorkers&& other) noexcept;
+  ~LeasedWorkers();
+
+  const LeasedWorkersSpec& spec() const;
+  // A random name of the namespace, for logs.
+  const std::string& incarnation() const;
+
+  // A generator with a free number. One whose reserved time lies too far ahead of the clock is left
+  // out. After a loss take another one: `start_above` is the lost generator's last_unit().
+  // Errors: kQueueFull: every number is taken, or reserved too far ahead. kUnavailable.
+  Result<std::unique_ptr<Snowflake>> take(std::int64_t start_above = -1) const;
+
+  // For operators. Errors: kUnavailable, kCorruptState.
+  Result<std::vector<LeasedWorker>> workers() const;
+
+ private:
+  struct State;
+  explicit LeasedWorkers(std::shared_ptr<State> state);
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace holdfast::ids

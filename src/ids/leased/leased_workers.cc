@@ -1,0 +1,159 @@
+#include "holdfast/ids/leased_workers.h"
+
+#include <utility>
+
+#include "holdfast/client.h"
+#include "src/base/abandon.h"
+#include "src/base/clock.h"
+#include "src/base/fork_guard.h"
+#include "src/base/random.h"
+#include "src/client/ask.h"
+#include "src/ids/leased/slot.h"
+
+namespace holdfast::ids {
+namespace {
+
+using base::BootClock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kOperation{30'000};  // For what an operator asks.
+
+class ClientLease final : public SlotLease {
+ public:
+  explicit ClientLease(Lease lease) : lease_(std::move(lease)) {}
+  Token token() const override { return lease_.token(); }
+  bool held() const override { return lease_.held(); }
+  std::chrono::nanoseconds deadline() const override { return lease_.deadline_boottime(); }
+  void release() override { static_cast<void>(lease_.release()); }
+
+ private:
+  Lease lease_;
+};
+
+}  // namespace
+
+struct LeasedWorkers::State {
+  State(Client its_client, std::unique_ptr<port::Records> its_records, WorkersHead its_head,
+        const LeasedWorkersOptions& its_options)
+      : client(std::move(its_client)), head(std::move(its_head)), options(its_options) {
+    const base::LocalLock lock(records->mutex);
+    records->records = std::move(its_records);
+  }
+
+  Result<void> check_alive() const {
+    if (generation == base::process_generation()) return {};
+    return Error(Errc::kClosed, "these workers of '" + head.name +
+                                    "' belong to the parent of a forked process: open them in the "
+                                    "child");
+  }
+
+  const Client client;
+  const WorkersHead head;
+  const LeasedWorkersOptions options;
+  const SharedRecordsPtr records = std::make_shared<SharedRecords>();
+  const std::uint64_t generation = base::process_generation();
+};
+
+LeasedWorkers::LeasedWorkers(std::shared_ptr<State> state) : state_(std::move(state)) {}
+LeasedWorkers::LeasedWorkers(LeasedWorkers&& other) noexcept = default;
+LeasedWorkers& LeasedWorkers::operator=(LeasedWorkers&& other) noexcept {
+  std::swap(state_, other.state_);
+  return *this;
+}
+LeasedWorkers::~LeasedWorkers() {
+  if (state_ && !state_->check_alive()) base::abandon(state_);
+}
+
+const LeasedWorkersSpec& LeasedWorkers::spec() const { return state_->head.spec; }
+const std::string& LeasedWorkers::incarnation() const { return state_->head.incarnation; }
+
+Result<void> LeasedWorkers::create(const std::string& url, const std::string& name,
+                                   const LeasedWorkersSpec& spec) {
+  const auto records = client::open_records(url);
+  if (!records) return records.error();
+  return create_workers(**records, name, spec, BootClock::now() + kOperation);
+}
+
+Result<LeasedWorkers> LeasedWorkers::open(const std::string& url, const std::string& name,
+                                          const LeasedWorkersOptions& options) {
+  if (options.ttl <= milliseconds::zero() || options.request_timeout <= milliseconds::zero()) {
+    return Error(Errc::kInvalidArgument, "ttl and request_timeout of leased workers are positive");
+  }
+  auto records = client::open_records(url);
+  if (!records) return records.error();
+  if (options.require_durable && !(*records)->forgets().empty()) {
+    return Error(Errc::kUnsupported, "the store is not durable: " + (*records)->forgets());
+  }
+  auto head = read_workers_head(**records, name, BootClock::now() + options.request_timeout);
+  if (!head) return head.error();
+  auto client = Client::connect(url);
+  if (!client) return client.error();
+  const Guarantees given = client->guarantees();
+  if (!given.fenced) {
+    return Error(Errc::kUnsupported, "the " + given.store + " store's locks have no tokens");
+  }
+  return LeasedWorkers(
+      std::make_shared<State>(*std::move(client), *std::move(records), *std::move(head), options));
+}
+
+Result<std::unique_ptr<Snowflake>> LeasedWorkers::take(std::int64_t start_above) const {
+  if (auto alive = state_->check_alive(); !alive) return alive.error();
+  const WorkersHead& head = state_->head;
+  const SlotSetting setting{.records = state_->records,
+                            .ttl = state_->options.ttl,
+                            .request_timeout = state_->options.request_timeout};
+  const std::uint64_t workers = head.spec.workers;
+  // Processes that begin together do not all ask for the same number.
+  const std::uint64_t from = base::random_128().low % workers;
+  std::uint64_t ahead = 0;
+  for (std::uint64_t i = 0; i < workers; ++i) {
+    const std::uint64_t worker = (from + i) % workers;
+    AcquireOptions lock;
+    lock.ttl = state_->options.ttl;
+    lock.reason = "worker number of ids";
+    auto lease = state_->client.mutex(head.lock_name(worker)).try_acquire(std::move(lock));
+    if (!lease) return lease.error();
+    if (!*lease) continue;
+    auto taken = take_slot(head, worker, std::make_unique<ClientLease>(**std::move(lease)),
+                           start_above, setting);
+    if (!taken || *taken) return taken;
+    ++ahead;
+  }
+  return Error(Errc::kQueueFull,
+               "every worker number of the ids '" + head.name + "' is taken" +
+                   (ahead == 0 ? std::string()
+                               : ", or its time is reserved too far ahead of the clock (" +
+                                     std::to_string(ahead) + " of them)") +
+                   ": 'holdfast id workers' shows by whom");
+}
+
+Result<std::vector<LeasedWorker>> LeasedWorkers::workers() const {
+  if (auto alive = state_->check_alive(); !alive) return alive.error();
+  const WorkersHead& head = state_->head;
+  const LayoutSpec& layout = head.spec.layout.spec();
+  std::vector<LeasedWorker> all;
+  for (std::uint64_t worker = 0; worker < head.spec.workers; ++worker) {
+    const std::string where =
+        "worker " + std::to_string(worker) + " of the ids '" + head.name + "'";
+    const auto lock = state_->client.inspect(head.lock_name(worker));
+    if (!lock) return lock.error();
+    const auto record = [&] {
+      const base::LocalLock guard(state_->records->mutex);
+      return state_->records->records->read(head.slot_key(worker),
+                                            BootClock::now() + state_->options.request_timeout);
+    }();
+    if (!record) return record.error();
+    if (!*record) return Error(Errc::kCorruptState, where + ": its record is missing");
+    const auto slot = SlotState::parse((*record)->text, worker, where);
+    if (!slot) return slot.error();
+    all.push_back({.worker = worker,
+                   .held = *lock && !(*lock)->holders.empty(),
+                   .host = slot->host,
+                   .pid = slot->pid,
+                   .since = milliseconds(slot->since_ms),
+                   .reserved_until = layout.epoch + layout.unit * slot->bounds.reserved_until});
+  }
+  return all;
+}
+
+}  // namespace holdfast::ids
