@@ -77,7 +77,7 @@ _holdfast() {
     return
   fi
   if [ "$command" = id ] && [ "$COMP_CWORD" -eq 2 ]; then
-    mapfile -t COMPREPLY < <(compgen -W "init next decode workers --help" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "init next decode workers status floor --help" -- "$current")
     return
   fi
   if [ "$command" = server ] && [ "$COMP_CWORD" -eq 2 ]; then
@@ -142,7 +142,7 @@ _holdfast() {
     serve) common="--config --listen --data --journal --advertise --users --tls-cert --tls-key --plaintext --clients-stopped --log-format --json -q --quiet -h --help" ;;
     server) common="--log-format --json -q --quiet -h --help" ;;
     bench) common="$common --in-flight --threads --names --duration --ttl" ;;
-    id) common="--file --layout --policy --workers --count --uuid --ulid --json -q --quiet -h --help" ;;
+    id) common="--file --layout --policy --workers --count --uuid --ulid --store --segments --require --floor --reason --json -q --quiet -h --help" ;;
     fence) common="--token --mode --file --state --wait --store --json -q --quiet -h --help --" ;;
     help) common=$(_holdfast_commands) ;;
   esac

@@ -307,22 +307,31 @@ Examples
   holdfast failover return
 )";
 
-constexpr std::string_view kId = R"(holdfast id init|next|decode|workers [options] [NAME|ID]
+constexpr std::string_view kId = R"(holdfast id init|next|decode|workers|status|floor [options] [NAME|ID]
 
 Gives ids that grow with time and never repeat: 63 bits of time, worker and sequence. Each process
-on this host takes a free worker number, which a file keeps. Give every host numbers of its own.
+on this host takes a free worker number, which a file keeps. Give every host numbers of its own, or
+keep the numbers of all hosts in a store (--store): a process holds one by a lease.
 
-  init NAME         make the file of NAME, once
+  init NAME         make the file, or the records in the store, of NAME, once
   next NAME         print the next id
   decode ID         print the parts of an id: a number needs the layout, a UUID or ULID does not
   workers NAME      who holds which worker number, since when, and until when time is reserved
+  status NAME       of segments: the next number, and why it is stopped
+  floor NAME        of segments, after a loss of data: give no number up to --floor N again
 
   --layout L        init and decode: a preset (twitter, twitter-machine-first, leaf, uidgenerator,
                     sonyflake, javascript), or fields such as "time:41 worker:10 sequence:12", which
                     are the default of init; their time begins in 2026
   --policy P        init: when the wall clock goes back: logical (default), refuse, wait:5ms,
                     step:1024 or extension:2:5ms
-  --workers A-B     init: the worker numbers of this host (default: 0-63)
+  --workers A-B     init: the worker numbers of this host, or of the store (default: 0-63)
+  --store URL       the store of the ids, in place of a file
+  --segments        init with --store: small numbers from a counter, 1, 2, 3 ... with gaps, in place
+                    of ids with a time
+  --require durable refuse a store that may forget what it has answered
+  --floor N         floor: at least the highest number that was ever given
+  --reason TEXT     floor: why, for those who find it later
   --file PATH       the file, in place of NAME.ids in the folder ids beside the default store;
                     decode: the id's file, in place of a layout
   --count N         next: so many ids, one a line (default: 1)
@@ -337,6 +346,7 @@ Examples
   holdfast id init orders --workers 0-15
   holdfast id next orders --count 3
   holdfast id decode 1541815603606036480 --layout twitter
+  holdfast id init invoices --store postgres://db/app --segments
 )";
 
 constexpr std::string_view kServe = R"(holdfast serve [options]

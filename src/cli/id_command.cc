@@ -13,6 +13,7 @@
 #include "holdfast/ids/uuid.h"
 #include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
+#include "src/cli/id_store.h"
 #include "src/cli/options/config.h"
 #include "src/cli/options/settings.h"
 #include "src/cli/options/values.h"
@@ -28,14 +29,8 @@ using ids::Id;
 using ids::Layout;
 using std::chrono::milliseconds;
 
-constexpr std::string_view kDefaultLayout = "time:41 worker:10 sequence:12";
-constexpr std::uint64_t kDefaultWorkers = 64;
 constexpr std::string_view kNameLetters =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-
-std::string time_text(milliseconds unix_time) {
-  return iso_time(std::chrono::system_clock::time_point(unix_time));
-}
 
 Result<std::string> file_of(const IdOptions& options, bool make_folder) {
   if (options.file) return *options.file;
@@ -56,7 +51,7 @@ Result<std::string> file_of(const IdOptions& options, bool make_folder) {
 Result<std::pair<std::uint64_t, std::uint64_t>> range_of(const IdOptions& options,
                                                          const Layout& layout) {
   if (!options.workers) {
-    return std::pair{std::uint64_t{0}, std::min(kDefaultWorkers, layout.workers()) - 1};
+    return std::pair{std::uint64_t{0}, std::min(kDefaultIdWorkers, layout.workers()) - 1};
   }
   const std::string& text = *options.workers;
   const std::size_t dash = text.find('-');
@@ -69,47 +64,29 @@ Result<std::pair<std::uint64_t, std::uint64_t>> range_of(const IdOptions& option
   return invalid("--workers: " + in_quotes(text) + " is no range: write 0-63, or one number");
 }
 
-int failed(const IdOptions& options, const Error& error) {
-  complain("id " + options.verb + ": " + printable(error.message()));
-  return kExitError;
-}
-
-Result<ids::HostWorkersSpec> spec_of(const IdOptions& options) {
-  const auto layout = Layout::parse(options.layout.value_or(std::string(kDefaultLayout)));
-  if (!layout) return layout.error();
-  const auto policy = ids::ClockPolicy::parse(options.policy.value_or("logical"));
-  if (!policy) return policy.error();
-  const auto range = range_of(options, *layout);
-  if (!range) return range.error();
-  return ids::HostWorkersSpec{*layout, *policy, range->first, range->second};
-}
-
 int init(const IdOptions& options) {
   const auto file = file_of(options, /*make_folder=*/true);
   if (!file) return usage_error("id", file.error());
-  const auto spec = spec_of(options);
-  if (!spec) return usage_error("id", spec.error());
-  if (auto made = HostWorkers::create(*file, *spec); !made) return failed(options, made.error());
-  const Layout& layout = spec->layout;
-  const auto per_second = static_cast<std::int64_t>(layout.ids_per_second());
+  const auto shape = id_shape(options);
+  if (!shape) return usage_error("id", shape.error());
+  const ids::HostWorkersSpec spec{shape->layout, shape->policy, shape->first, shape->last};
+  if (auto made = HostWorkers::create(*file, spec); !made) return id_failed(options, made.error());
+  const Layout& layout = shape->layout;
   return answer(options.common,
                 {{"file", *file},
                  {"layout", layout.to_string()},
-                 {"policy", spec->policy.to_string()},
-                 {"first_worker", spec->first},
-                 {"last_worker", spec->last},
-                 {"ids_per_second", per_second},
-                 {"ends", time_text(layout.end())}},
-                "made " + printable(*file) + "\n  layout: " + layout.to_string() +
-                    "\n  policy: " + spec->policy.to_string() + "\n  workers: " +
-                    std::to_string(spec->first) + " to " + std::to_string(spec->last) +
-                    ", each with " + std::to_string(per_second) +
-                    " ids a second at most\n  the times end at " + time_text(layout.end()) + "\n");
+                 {"policy", shape->policy.to_string()},
+                 {"first_worker", shape->first},
+                 {"last_worker", shape->last},
+                 {"ids_per_second", static_cast<std::int64_t>(layout.ids_per_second())},
+                 {"ends", id_time_text(layout.end())}},
+                "made " + printable(*file) + "\n" + id_shape_text(*shape));
 }
 
 Result<std::unique_ptr<ids::IdSource>> source_of(const IdOptions& options) {
   if (options.uuid) return std::unique_ptr<ids::IdSource>(std::make_unique<ids::UuidV7>());
   if (options.ulid) return std::unique_ptr<ids::IdSource>(std::make_unique<ids::Ulid>());
+  if (options.common.store) return open_store_ids(options);
   const auto file = file_of(options, /*make_folder=*/false);
   if (!file) return file.error();
   const auto workers = HostWorkers::open(*file);
@@ -121,10 +98,10 @@ Result<std::unique_ptr<ids::IdSource>> source_of(const IdOptions& options) {
 
 int next(const IdOptions& options) {
   const auto source = source_of(options);
-  if (!source) return failed(options, source.error());
+  if (!source) return id_failed(options, source.error());
   for (int i = 0; i < options.count; ++i) {
     const auto id = (*source)->next();
-    if (!id) return failed(options, id.error());
+    if (!id) return id_failed(options, id.error());
     print(options.common.json ? to_line({{"id", id->to_string()}}) : id->to_string() + "\n");
   }
   return flush_output() ? 0 : kExitError;
@@ -147,18 +124,18 @@ int decode(const IdOptions& options) {
                                      " is no id: neither a number of 63 bits, a UUID nor a ULID"));
   }
   if (const auto time = ids::time_of(*id)) {
-    return answer(options.common, {{"id", id->to_string()}, {"time", time_text(*time)}},
-                  "time " + time_text(*time) + "\n");
+    return answer(options.common, {{"id", id->to_string()}, {"time", id_time_text(*time)}},
+                  "time " + id_time_text(*time) + "\n");
   }
   if (id->form != ids::IdForm::kNumber) {
-    return failed(options, invalid("a UUID of another version than 7 has no time that grows"));
+    return id_failed(options, invalid("a UUID of another version than 7 has no time that grows"));
   }
   const auto layout = layout_of(options);
-  if (!layout) return failed(options, layout.error());
+  if (!layout) return id_failed(options, layout.error());
   const auto parts = layout->decode(*id);
-  if (!parts) return failed(options, parts.error());
-  Json out{{"id", id->to_string()}, {"time", time_text(parts->unix_time)}};
-  std::string text = "time " + time_text(parts->unix_time) + " (the generator's own)\n";
+  if (!parts) return id_failed(options, parts.error());
+  Json out{{"id", id->to_string()}, {"time", id_time_text(parts->unix_time)}};
+  std::string text = "time " + id_time_text(parts->unix_time) + " (the generator's own)\n";
   for (const ids::LayoutField& field : layout->spec().fields) {
     if (field.name == "time") continue;
     const std::uint64_t value = *layout->field(*id, field.name);
@@ -173,12 +150,12 @@ int show_workers(const IdOptions& options) {
   if (!file) return usage_error("id", file.error());
   const auto open = HostWorkers::open(*file);
   const auto found = open ? open->workers() : Result<std::vector<ids::HostWorker>>(open.error());
-  if (!found) return failed(options, found.error());
+  if (!found) return id_failed(options, found.error());
   Table table({"WORKER", "HELD", "PID", "SINCE", "RESERVED UNTIL"});
   for (const ids::HostWorker& each : *found) {
     if (each.pid == 0) continue;  // Nobody has ever taken it.
-    const std::string since = time_text(each.since);
-    const std::string until = time_text(each.reserved_until);
+    const std::string since = id_time_text(each.since);
+    const std::string until = id_time_text(each.reserved_until);
     if (options.common.json) {
       print(to_line({{"worker", each.worker},
                      {"held", each.held},
@@ -186,8 +163,8 @@ int show_workers(const IdOptions& options) {
                      {"since", since},
                      {"reserved_until", until}}));
     } else {
-      table.add({std::to_string(each.worker), each.held ? "yes" : "no",
-                 std::to_string(each.pid), since, until});
+      table.add({std::to_string(each.worker), each.held ? "yes" : "no", std::to_string(each.pid),
+                 since, until});
     }
   }
   if (!options.common.json) print(table.to_string(colour_wanted(), terminal_width()));
@@ -196,10 +173,41 @@ int show_workers(const IdOptions& options) {
 
 }  // namespace
 
+std::string id_time_text(milliseconds unix_time) {
+  return iso_time(std::chrono::system_clock::time_point(unix_time));
+}
+
+int id_failed(const IdOptions& options, const Error& error) {
+  complain("id " + options.verb + ": " + printable(error.message()));
+  return kExitError;
+}
+
+Result<IdShape> id_shape(const IdOptions& options) {
+  const auto layout = Layout::parse(options.layout.value_or(std::string(kDefaultIdLayout)));
+  if (!layout) return layout.error();
+  const auto policy = ids::ClockPolicy::parse(options.policy.value_or("logical"));
+  if (!policy) return policy.error();
+  const auto range = range_of(options, *layout);
+  if (!range) return range.error();
+  return IdShape{*layout, *policy, range->first, range->second};
+}
+
+std::string id_shape_text(const IdShape& shape) {
+  return "  layout: " + shape.layout.to_string() + "\n  policy: " + shape.policy.to_string() +
+         "\n  workers: " + std::to_string(shape.first) + " to " + std::to_string(shape.last) +
+         ", each with " + std::to_string(static_cast<std::int64_t>(shape.layout.ids_per_second())) +
+         " ids a second at most\n  the times end at " + id_time_text(shape.layout.end()) + "\n";
+}
+
 int id_command(const IdOptions& options) {
-  if (options.verb == "init") return init(options);
+  const bool in_store = options.common.store.has_value();
+  if (options.verb == "init") return in_store ? init_store_ids(options) : init(options);
   if (options.verb == "decode") return decode(options);
-  if (options.verb == "workers") return show_workers(options);
+  if (options.verb == "workers") {
+    return in_store ? show_store_workers(options) : show_workers(options);
+  }
+  if (options.verb == "status") return show_segments(options);
+  if (options.verb == "floor") return set_segments_floor(options);
   return next(options);
 }
 

@@ -415,6 +415,34 @@ Result<void> parse_bench(const Arguments& arguments, BenchOptions& into) {
   return parsed;
 }
 
+// What is for the ids of a store, and what is not.
+Result<void> check_id_store(const IdOptions& options) {
+  const bool in_store = options.common.store.has_value();
+  if (in_store && (options.file || options.uuid || options.ulid)) {
+    return invalid("--store is for ids whose records are there, so without --file, --uuid, --ulid");
+  }
+  if (in_store && options.verb == "decode") {
+    return invalid("--store is not for 'id decode': give the layout that 'id init' printed");
+  }
+  const bool of_store = options.segments || options.durable || options.floor ||
+                        options.verb == "status" || options.verb == "floor";
+  if (of_store && !in_store) {
+    return invalid(
+        "--segments, --require, --floor, 'id status' and 'id floor' are for ids in a store: give "
+        "--store URL");
+  }
+  if (options.segments && options.verb != "init") {
+    return invalid("--segments is for 'id init': what a name gives is for good");
+  }
+  if (options.segments && (options.layout || options.policy || options.workers)) {
+    return invalid("segments are plain numbers: no --layout, --policy or --workers");
+  }
+  if ((options.verb == "floor") != (options.floor && !options.reason.empty())) {
+    return invalid("'id floor NAME' needs --floor N and --reason TEXT, and nothing else does");
+  }
+  return {};
+}
+
 Result<void> parse_id(const Arguments& arguments, IdOptions& into) {
   OptionTable table("id");
   table.positional("next", into.verb, /*required=*/false);
@@ -426,15 +454,25 @@ Result<void> parse_id(const Arguments& arguments, IdOptions& into) {
   table.value("--count", into.count, between(1, 1'000'000));
   table.flag("--uuid", into.uuid);
   table.flag("--ulid", into.ulid);
+  table.value("--store", into.common.store, read_text);
+  table.flag("--segments", into.segments);
+  table.value("--require", into.durable, [](const std::string& text) -> Result<bool> {
+    if (text == "durable") return true;
+    return invalid("--require: ids know 'durable' only, not " + in_quotes(text));
+  });
+  table.value("--floor", into.floor, read_text);
+  table.value("--reason", into.reason, read_text);
   table.flag("-h,--help", into.common.help);
   table.flag("--json", into.common.json);
   table.flag("-q,--quiet", into.common.quiet);
   auto parsed = table.parse(arguments);
   if (!parsed || into.common.help) return parsed;
   const std::string& verb = into.verb;
-  if (verb != "init" && verb != "next" && verb != "decode" && verb != "workers") {
-    return invalid("say what to do: holdfast id init, next, decode or workers");
+  constexpr std::string_view kVerbs[] = {"init", "next", "decode", "workers", "status", "floor"};
+  if (std::find(std::begin(kVerbs), std::end(kVerbs), verb) == std::end(kVerbs)) {
+    return invalid("say what to do: holdfast id init, next, decode, workers, status or floor");
   }
+  if (auto good = check_id_store(into); !good) return good;
   const bool random = into.uuid || into.ulid;
   if (random && (verb != "next" || into.uuid == into.ulid || !into.what.empty() || into.file)) {
     return invalid("--uuid and --ulid are for 'holdfast id next' without a NAME, one of them");

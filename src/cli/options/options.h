@@ -163,7 +163,7 @@ struct FenceOptions {
 
 struct IdOptions {
   CommonOptions common;  // Among these: json, quiet, help.
-  std::string verb;      // init, next, decode or workers.
+  std::string verb;      // init, next, decode, workers, status or floor.
   std::string what;      // A name, or the id to decode.
   std::optional<std::string> file;
   std::optional<std::string> layout;
@@ -172,6 +172,10 @@ struct IdOptions {
   int count = 1;
   bool uuid = false;
   bool ulid = false;
+  bool segments = false;
+  bool durable = false;  // --require durable
+  std::optional<std::string> floor;
+  std::string reason;
 };
 
 // Errors: kInvalidArgument with a sentence for people. With `common.help` the rest is not checked.

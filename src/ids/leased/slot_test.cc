@@ -151,14 +151,19 @@ TEST_F(SlotTest, WhatTheStoreLostIsAnErrorAndNeverABeginning) {
 }
 
 TEST_F(SlotTest, AnOlderCopyThatIsPutBackIsFound) {
-  make();
-  const auto copy = store.records;
-  auto ids = take(1);
-  ASSERT_TRUE((*ids)->next());
-  store.records = copy;
-  EXPECT_EQ(permit->ended(unit(3 * kLease)).error().code(), Errc::kCorruptState);
-  clock.pass(milliseconds(1));
-  EXPECT_FALSE((*ids)->next());
+  for (const bool of_this_holder : {false, true}) {
+    store.records.clear();
+    make();
+    auto copy = store.records;
+    auto ids = take(1);
+    ASSERT_TRUE((*ids)->next());
+    if (of_this_holder) copy = store.records;
+    ASSERT_TRUE(permit->ended(unit(3 * kLease)));
+    store.records = copy;
+    EXPECT_EQ(permit->ended(unit(6 * kLease)).error().code(), Errc::kCorruptState);
+    clock.pass(milliseconds(1));
+    EXPECT_EQ((*ids)->next().error().code(), Errc::kCorruptState);
+  }
 }
 
 TEST_F(SlotTest, ASlotThatIsReservedTooFarAheadIsLeftOut) {

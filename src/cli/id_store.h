@@ -1,0 +1,40 @@
+// `id --store URL`: ids whose worker numbers or counters are in a store.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "holdfast/ids/id.h"
+#include "holdfast/ids/layout.h"
+#include "src/cli/options/options.h"
+
+namespace holdfast::cli {
+
+inline constexpr std::string_view kDefaultIdLayout = "time:41 worker:10 sequence:12";
+inline constexpr std::uint64_t kDefaultIdWorkers = 64;
+
+// Layout and policy by the options, or the defaults.
+struct IdShape {
+  ids::Layout layout;
+  ids::ClockPolicy policy;
+  std::uint64_t first = 0;  // Of the worker numbers.
+  std::uint64_t last = 0;
+};
+Result<IdShape> id_shape(const IdOptions& options);
+
+std::string id_time_text(std::chrono::milliseconds unix_time);
+// Complains. Returns the exit status.
+int id_failed(const IdOptions& options, const Error& error);
+// What `init` says of a layout, below its first line.
+std::string id_shape_text(const IdShape& shape);
+
+// The source of the namespace, of either kind.
+Result<std::unique_ptr<ids::IdSource>> open_store_ids(const IdOptions& options);
+
+// One verb each, but for `next` and `decode`. Returns the exit status.
+int init_store_ids(const IdOptions& options);
+int show_store_workers(const IdOptions& options);
+int show_segments(const IdOptions& options);
+int set_segments_floor(const IdOptions& options);
+
+}  // namespace holdfast::cli
