@@ -1,8 +1,8 @@
 // The records port: small texts that a store keeps for good, each changed by compare-and-set. Ids
 // keep their worker numbers and counters in them.
 //
-// Guarantee: a change that was answered is durable and never expires; forgets() tells the exception.
-// replace() takes effect only while the record has the version that it names. So a request that
+// Guarantee: a change that was answered is durable and never expires; forgets() tells the
+// exceptions. replace() takes effect only while the record has the version that it names. So a request that
 // arrives late or twice undoes no later change. read() sees every change that was answered before
 // it began: it asks the primary, never a copy that lags.
 // Not guaranteed: anything after a restored backup. The port cannot see that.

@@ -31,6 +31,72 @@ class IdCase(CliCase):
             self.assertIn(word, done.stderr)
 
 
+class StoreTest(IdCase):
+    """Ids whose worker numbers or counters are in a store."""
+
+    def setUp(self):
+        super().setUp()
+        self.store = ("--store", self.env["HOLDFAST_STORE"])
+
+    def ok(self, *arguments):
+        done = self.tell(*arguments, *self.store)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_leased_workers(self):
+        self.assertIn("0 to 7", self.ok("init", "orders", "--workers", "0-7"))
+        first = [int(line) for line in self.ok("next", "orders", "--count", "3").split()]
+        second = [int(line) for line in self.ok("next", "orders").split()]
+        self.assertEqual(len(set(first + second)), 4)
+        self.assertEqual(first, sorted(first))
+        rows = [json.loads(line) for line in self.ok("workers", "orders", "--json").splitlines()]
+        self.assertTrue(1 <= len(rows) <= 2)
+        self.assertEqual({row["held"] for row in rows}, {False})
+        parts = json.loads(self.tell("decode", str(first[0]), "--layout",
+                                     "time:41 worker:10 sequence:12", "--json").stdout)
+        self.assertIn(parts["worker"], [row["worker"] for row in rows])
+
+    def test_processes_at_once(self):
+        self.ok("init", "orders", "--workers", "0-9")
+        command = [PROGRAM, "id", "next", "orders", *self.store, "--count", "500"]
+        crowd = [subprocess.Popen(command, env=self.env, stdout=subprocess.PIPE, text=True)
+                 for _ in range(6)]
+        given = [line for each in crowd for line in each.communicate()[0].split()]
+        self.assertEqual([each.returncode for each in crowd], [0] * 6)
+        self.assertEqual((len(given), len(set(given))), (3000, 3000))
+
+    def test_segments(self):
+        self.ok("init", "invoices", "--segments")
+        self.assertEqual(self.ok("next", "invoices", "--count", "3").split(), ["1", "2", "3"])
+        higher = int(self.ok("next", "invoices"))
+        self.assertGreater(higher, 3)
+        status = json.loads(self.ok("status", "invoices", "--json"))
+        self.assertGreater(int(status["next"]), higher)
+        self.assertIsNone(status["stopped"])
+        self.ok("floor", "invoices", "--floor", "1000", "--reason", "a restored backup")
+        self.assertEqual(self.ok("next", "invoices"), "1001\n")
+
+    def test_what_does_not_fit_is_refused(self):
+        self.ok("init", "orders")
+        self.ok("init", "invoices", "--segments")
+        for arguments, words in (
+                (("init", "orders"), ("there already",)),
+                (("init", "invoices"), ("segments", "another name")),
+                (("init", "x", "--segments", "--layout", "leaf"), ("--layout",)),
+                (("init", "x", "--workers", "3-5"), ("begin at 0",)),
+                (("init", "a/b"), ("name",)),
+                (("next", "nothing"), ("no namespace 'nothing'", "holdfast id init")),
+                (("next", "orders", "--file", "x"), ("--file",)),
+                (("status", "orders"), ("workers",)),
+                (("workers", "invoices"), ("segments",)),
+                (("floor", "invoices"), ("--floor N", "--reason")),
+                (("floor", "invoices", "--floor", "x", "--reason", "r"), ("no number",)),
+                (("next", "orders", "--require", "speed"), ("durable",))):
+            self.complains(self.tell(*arguments, *self.store), *words)
+        self.complains(self.tell("init", "x", "--segments"), "--store URL")
+        self.complains(self.tell("next", "x", "--store", "memcached://127.0.0.1:1"), "no records")
+
+
 class NumbersTest(IdCase):
     def test_ids_of_processes_one_after_the_other_grow(self):
         self.made()
