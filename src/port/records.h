@@ -2,9 +2,9 @@
 // keep their worker numbers and counters in them.
 //
 // Guarantee: a change that was answered is durable and never expires; forgets() tells the
-// exceptions. replace() takes effect only while the record has the version that it names. So a request that
-// arrives late or twice undoes no later change. read() sees every change that was answered before
-// it began: it asks the primary, never a copy that lags.
+// exceptions. replace() takes effect only while the record has the version that it names. So a
+// request that arrives late or twice undoes no later change. read() sees every change that was
+// answered before it began: it asks the primary, never a copy that lags.
 // Not guaranteed: anything after a restored backup. The port cannot see that.
 //
 // Thread-safety: any thread, one call at a time for each object. Ownership: it has a connection of
