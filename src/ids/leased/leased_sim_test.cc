@@ -43,7 +43,7 @@ struct Troubles {
 Troubles troubles;
 
 // The boot time that all processes share, and the leases in the store.
-struct Site {
+struct SharedWorld {
   struct Held {
     Token token{};
     nanoseconds end{};
@@ -61,49 +61,49 @@ struct Site {
 
 class ProcessClock final : public IdClock {
  public:
-  explicit ProcessClock(Site& site) : site_(site) {}
-  Reading read() override { return {kNow + site_.boot + offset, site_.boot}; }
-  std::int64_t tick() override { return site_.ticks; }
-  void sleep(nanoseconds time) override { site_.pass(std::max(time, nanoseconds(1'000))); }
+  explicit ProcessClock(SharedWorld& world) : world_(world) {}
+  Reading read() override { return {kNow + world_.boot + offset, world_.boot}; }
+  std::int64_t tick() override { return world_.ticks; }
+  void sleep(nanoseconds time) override { world_.pass(std::max(time, nanoseconds(1'000))); }
 
   nanoseconds offset{};  // Of the wall clock.
 
  private:
-  Site& site_;
+  SharedWorld& world_;
 };
 
 class ModelLease final : public SlotLease {
  public:
-  ModelLease(Site& site, std::uint64_t worker) : site_(site), worker_(worker) {
-    token_ = {0, ++site.grants};
-    deadline_ = site.boot + kTtl;
-    site.held[worker] = {token_, deadline_};
+  ModelLease(SharedWorld& world, std::uint64_t worker) : world_(world), worker_(worker) {
+    token_ = {0, ++world.grants};
+    deadline_ = world.boot + kTtl;
+    world.held[worker] = {token_, deadline_};
   }
   Token token() const override { return token_; }
-  bool held() const override { return site_.boot < deadline_; }
+  bool held() const override { return world_.boot < deadline_; }
   nanoseconds deadline() const override { return deadline_; }
   void release() override {
-    if (in_store()) site_.held.erase(worker_);
+    if (in_store()) world_.held.erase(worker_);
     deadline_ = {};
   }
   void renew() {
-    if (held() && in_store()) site_.held[worker_].end = deadline_ = site_.boot + kTtl;
+    if (held() && in_store()) world_.held[worker_].end = deadline_ = world_.boot + kTtl;
   }
   bool in_store() const {
-    const auto found = site_.held.find(worker_);
-    return found != site_.held.end() && found->second.token == token_ &&
-           site_.boot < found->second.end;
+    const auto found = world_.held.find(worker_);
+    return found != world_.held.end() && found->second.token == token_ &&
+           world_.boot < found->second.end;
   }
 
  private:
-  Site& site_;
+  SharedWorld& world_;
   const std::uint64_t worker_;
   Token token_;
   nanoseconds deadline_;
 };
 
 struct Process {
-  Process(Site& site, ModelStore& store, int number) : clock(site) {
+  Process(SharedWorld& world, ModelStore& store, int number) : clock(world) {
     const base::LocalLock lock(records->mutex);
     records->records = store.client(number);
   }
@@ -142,7 +142,7 @@ class LeasedRun {
     }
     head_ = std::make_unique<WorkersHead>(*read_workers_head(*maker, kModelName, {}));
     for (int i = 1; i <= 4; ++i) {
-      processes_.push_back(std::make_unique<Process>(site_, store_, i));
+      processes_.push_back(std::make_unique<Process>(world_, store_, i));
     }
     store_.faults = store_.dice.pick(kFaults);
     store_.meanwhile = [this] {
@@ -183,7 +183,7 @@ class LeasedRun {
   void pass_time() {
     const std::uint64_t kind = store_.dice.below(20);
     const std::uint64_t most = kind == 0 ? 4'000 : kind < 4 ? 600 : 5;
-    site_.pass(milliseconds(store_.dice.below(most)));
+    world_.pass(milliseconds(store_.dice.below(most)));
   }
 
   void act(Process& process) {
@@ -215,13 +215,14 @@ class LeasedRun {
     const std::int64_t by = back ? kBack.at(store_.dice.below(kBack.size()))
                                  : kForward.at(store_.dice.below(kForward.size()));
     process.clock.offset += milliseconds(back ? -by : by);
-    ++site_.ticks;
+    ++world_.ticks;
     if (store_.dice.one_in(3)) process.clock.offset = {};
   }
 
   void trouble() {
-    if (site_.held.empty()) return;
-    if (store_.dice.one_in(8)) site_.held.erase(site_.held.begin());  // An operator breaks a lock.
+    if (world_.held.empty()) return;
+    if (store_.dice.one_in(8))
+      world_.held.erase(world_.held.begin());  // An operator breaks a lock.
     if (!loses_records_ || !store_.dice.one_in(40)) return;
     store_.records.erase(head_->slot_key(store_.dice.below(3)));
     lost_records_ = true;
@@ -230,7 +231,7 @@ class LeasedRun {
   // It sleeps from now on, and may wake up for a moment at any time.
   void die(Process& process) {
     if (!process.ids) return;
-    auto asleep = std::make_unique<Process>(site_, store_, 0);
+    auto asleep = std::make_unique<Process>(world_, store_, 0);
     asleep->ids = std::move(process.ids);  // It goes on with the clock of its host.
     std::swap(asleep->records, process.records);
     asleep->lease = std::exchange(process.lease, nullptr);
@@ -249,9 +250,9 @@ class LeasedRun {
 
   void take(Process& process) {
     const std::uint64_t worker = store_.dice.below(3);
-    const auto held = site_.held.find(worker);
-    if (held != site_.held.end() && site_.boot < held->second.end) return;
-    auto lease = std::make_unique<ModelLease>(site_, worker);
+    const auto held = world_.held.find(worker);
+    if (held != world_.held.end() && world_.boot < held->second.end) return;
+    auto lease = std::make_unique<ModelLease>(world_, worker);
     process.lease = lease.get();
     const SlotSetting setting{.records = process.records,
                               .ttl = kTtl,
@@ -312,12 +313,12 @@ class LeasedRun {
 
   // Without faults, and with clocks that are right, a process gets a number and ids again.
   void finish() {
-    site_.pass(std::chrono::hours(30));
+    world_.pass(std::chrono::hours(30));
     for (const auto& process : processes_) {
       end(*process);
       process->clock.offset = {};
     }
-    site_.held.clear();
+    world_.held.clear();
     take(*processes_.front());
     if (wrong_.empty() && !processes_.front()->ids) take(*processes_.front());
     if (!processes_.front()->ids) return wrong("no number although the store serves");
@@ -327,7 +328,7 @@ class LeasedRun {
   }
 
   ModelStore store_;
-  Site site_;
+  SharedWorld world_;
   std::unique_ptr<WorkersHead> head_;
   // Sleepers outlive the others' leases, and are destroyed first.
   std::vector<std::unique_ptr<Process>> processes_;

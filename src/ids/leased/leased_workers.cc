@@ -1,5 +1,6 @@
 #include "holdfast/ids/leased_workers.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "holdfast/client.h"
@@ -92,8 +93,10 @@ Result<LeasedWorkers> LeasedWorkers::open(const std::string& url, const std::str
   if (!given.fenced) {
     return Error(Errc::kUnsupported, "the " + given.store + " store's locks have no tokens");
   }
+  LeasedWorkersOptions fitting = options;
+  fitting.ttl = std::max(fitting.ttl, given.min_ttl);
   return LeasedWorkers(
-      std::make_shared<State>(*std::move(client), *std::move(records), *std::move(head), options));
+      std::make_shared<State>(*std::move(client), *std::move(records), *std::move(head), fitting));
 }
 
 Result<std::unique_ptr<Snowflake>> LeasedWorkers::take(std::int64_t start_above) const {

@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "src/contend/contend_store.h"
+#include "src/port/records_job.h"
 #include "src/stores/etcd/journal.h"
 #include "src/stores/etcd/recipe_backend.h"
+#include "src/stores/etcd/records.h"
 #include "src/stores/etcd/transport/rpc.h"
 #include "src/stores/etcd/url.h"
 
@@ -52,6 +54,9 @@ Result<std::unique_ptr<port::Store>> make_etcd_store(port::StoreUrl url,
   auto address = etcd::parse_etcd_url(url);
   if (!address) return address.error();
   if (auto known = port::reject_unknown_options(url, "etcd"); !known) return known.error();
+  if (context.records != nullptr) {
+    return port::answer(*context.records, etcd::open_records(*address, context.open_by));
+  }
   auto rpc = etcd::Rpc::make(*address);
   if (!rpc) return rpc.error();
   if (auto readable = try_to_read(**rpc, *address, context.open_by); !readable) {

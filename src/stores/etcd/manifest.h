@@ -27,6 +27,7 @@ inline constexpr StoreKind kManifest{
     .leaves_out = kLeavesOut,
     .bound_to_client = true,
     .has_journal = true,
+    .has_records = true,
 };
 
 }  // namespace holdfast::stores::etcd
