@@ -59,6 +59,8 @@ complete -c holdfast -n '__holdfast_in bench' -l threads -x -d 'at a time, a thr
 complete -c holdfast -n '__holdfast_in bench' -l names -x -d 'number of names'
 complete -c holdfast -n '__holdfast_in bench' -l duration -x -d 'of each part'
 complete -c holdfast -n '__holdfast_in serve' -l listen -x -d 'address and port'
+complete -c holdfast -n '__holdfast_in serve' -l http -x -d 'address and port for HTTP'
+complete -c holdfast -n '__holdfast_in serve' -l http-host -x -d 'names of the HTTP port'
 complete -c holdfast -n '__holdfast_in serve' -l data -x -a '(__fish_complete_directories)' -d 'folder of the journal'
 complete -c holdfast -n '__holdfast_in serve' -l clients-stopped -d 'no client of a restored journal runs any more'
 complete -c holdfast -n '__holdfast_in serve' -l journal -x -a 'sqlite: etcd:// memory:' -d 'kind and place of the journal'

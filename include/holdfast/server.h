@@ -56,6 +56,12 @@ struct ServerOptions {
   // Where clients connect to. Beyond loopback it needs `users`, and TLS or `plaintext`. Port 0: the
   // system chooses one.
   std::string listen = "127.0.0.1:7420";
+  // Where the HTTP port listens; empty: there is none. The same rules as for `listen`; users, TLS and
+  // its certificate are the same, too.
+  std::string http{};
+  // Names by which HTTP clients may call this server, with ',' between them, beside localhost, the
+  // address itself and the host of `advertise`. Others are refused: see docs/stores/holdfast.md.
+  std::string http_hosts{};
   // "sqlite:DIR", a folder on a local disk, which is made; "etcd://HOST,HOST,HOST/PREFIX", which
   // any number of servers may share: one leads, and the others stand by; or "memory:".
   std::string journal{};
@@ -94,6 +100,7 @@ class HOLDFAST_EXPORT Server {
   ~Server();  // As stop().
 
   std::string address() const;     // "127.0.0.1:7420", with the port that was chosen.
+  std::string http_address() const;  // As address(), of the HTTP port; empty: there is none.
   std::string url() const;         // "holdfast://127.0.0.1:7420"; holdfasts:// with TLS.
   std::string place() const;       // Where the journal lies, for people.
   std::string journal_id() const;  // Its own, drawn when it was made; empty while it stands by.

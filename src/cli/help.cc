@@ -359,6 +359,9 @@ makes it read the users and the certificate again.
 
   --listen ADDR     the address and port (default 127.0.0.1:7420). Beyond loopback it needs --users,
                     and TLS or --plaintext. Port 0: the system chooses one
+  --http ADDR       an address and port for HTTP, too: locks as JSON, /metrics, /healthz, /readyz.
+                    Without it there is none
+  --http-host NAMES names by which HTTP clients may call this server, with ',' between them
   --users FILE      a line for each user: NAME password:HASH acquire:orders/* observe:* break:NAME.
                     Without it everybody who reaches the port may do everything
   --tls-cert FILE   the server's certificate chain, PEM; it may hold the key, too
@@ -372,12 +375,12 @@ makes it read the users and the certificate again.
   --advertise ADDR  the address that servers on a shared journal tell of this one; by default that
                     of --listen
   --config FILE     a file in TOML, whose table [serve] has these options with '_' for '-':
-                    listen, data, journal, advertise, users, tls_cert, tls_key, plaintext. Without
-                    it the usual files are read
+                    listen, http, http_host, data, journal, advertise, users, tls_cert, tls_key,
+                    plaintext. Without it the usual files are read
   --clients-stopped say that no client of this journal runs any more; a restored copy then grants at
                     once, and not after 24 h
-  --json            print an object when it serves: url, address, journal, journal_id, new_journal,
-                    term, locks, restored, quiet_s, pid; one when it stops; and on a shared journal
+  --json            print an object when it serves: url, address, http, journal, journal_id,
+                    new_journal, term, locks, restored, quiet_s, pid; one when it stops; and on a shared journal
                     one when it stands by, with the leader
   --log-format F    the format of stderr: text, json or logfmt
   -q, --quiet       print failures only

@@ -124,19 +124,26 @@ std::string access_line(const ServeOptions& options) {
   return "users: none; everybody on this host may take and break locks (--users FILE)";
 }
 
+std::string http_line(const ServeOptions& options, const Server& server) {
+  if (server.http_address().empty()) return {};
+  return "  http: " + std::string(options.tls_cert ? "https://" : "http://") +
+         server.http_address() + "\n";
+}
+
 bool say_standby(const ServeOptions& options, const Server& server, const ServerLead& lead) {
   if (options.common.json) {
     print(to_line({{"event", "standing_by"},
                    {"url", server.url()},
                    {"address", server.address()},
+                   {"http", server.http_address()},
                    {"journal", server.place()},
                    {"leader", lead.leader},
                    {"pid", ::getpid()}}));
   } else if (!options.common.quiet) {
     print("standing by at " + server.url() + ": " +
           (lead.leader.empty() ? "no server leads yet" : printable(lead.leader) + " leads") +
-          "\n  journal: " + printable(server.place()) + "\n  clients name all servers: " +
-          client_url(options, server.url()) + ",HOST:PORT,...\n");
+          "\n  journal: " + printable(server.place()) + "\n" + http_line(options, server) +
+          "  clients name all servers: " + client_url(options, server.url()) + ",HOST:PORT,...\n");
   }
   return flush_output();
 }
@@ -148,6 +155,7 @@ bool say_where(const ServeOptions& options, const Server& server, const ServerLe
     print(to_line({{"event", "serving"},
                    {"url", server.url()},
                    {"address", server.address()},
+                   {"http", server.http_address()},
                    {"journal", server.place()},
                    {"journal_id", server.journal_id()},
                    {"new_journal", found.new_journal},
@@ -158,8 +166,9 @@ bool say_where(const ServeOptions& options, const Server& server, const ServerLe
                    {"pid", ::getpid()}}));
   } else if (!options.common.quiet) {
     print("serving " + server.url() + "\n  " + journal_line(found, server.place()) + "\n  " +
-          access_line(options) + "\n  to use it: holdfast run --store " +
-          client_url(options, server.url()) + " NAME -- COMMAND\n");
+          access_line(options) + "\n" + http_line(options, server) +
+          "  to use it: holdfast run --store " + client_url(options, server.url()) +
+          " NAME -- COMMAND\n");
   }
   if (!found.restored.empty()) {
     const std::string wait =
@@ -226,6 +235,8 @@ int serve_command(const ServeOptions& given) {
   Mailbox mailbox;
   ServerOptions wanted;
   if (options.listen) wanted.listen = *options.listen;
+  wanted.http = options.http.value_or("");
+  wanted.http_hosts = options.http_hosts.value_or("");
   wanted.journal = *journal;
   wanted.advertise = options.advertise.value_or("");
   wanted.users = options.users.value_or("");

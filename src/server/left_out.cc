@@ -16,8 +16,8 @@ namespace {
 Error left_out() {
   return {Errc::kUnsupported,
           "the lock service was left out when Holdfast was built: it needs SQLite, Asio, "
-          "nlohmann-json and crypt(3) (libsqlite3-dev, libasio-dev, nlohmann-json3-dev, "
-          "libcrypt-dev)"};
+          "nlohmann-json, Boost.Beast and crypt(3) (libsqlite3-dev, libasio-dev, "
+          "nlohmann-json3-dev, libboost-dev, libcrypt-dev)"};
 }
 
 }  // namespace
@@ -29,6 +29,7 @@ Result<JournalReport> back_up_journal(const std::string&, const std::string&) { 
 Result<JournalReport> restore_journal(const std::string&, const std::string&) { return left_out(); }
 
 std::string Server::address() const { return {}; }
+std::string Server::http_address() const { return {}; }
 std::string Server::url() const { return {}; }
 std::string Server::place() const { return {}; }
 std::string Server::journal_id() const { return {}; }

@@ -1,12 +1,15 @@
 #include "holdfast/server.h"
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
@@ -17,6 +20,7 @@
 #include "src/base/thread.h"
 #include "src/server/access/users.h"
 #include "src/server/front/front.h"
+#include "src/server/http/http_front.h"
 #include "src/server/journal.h"
 #include "src/server/server_tls.h"
 #include "src/server/service.h"
@@ -27,6 +31,21 @@
 #endif
 
 namespace holdfast {
+namespace {
+
+std::vector<std::string> http_names(const ServerOptions& options) {
+  std::vector<std::string> names;
+  std::string_view rest = options.http_hosts;
+  while (!rest.empty()) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    if (comma > 0) names.emplace_back(rest.substr(0, comma));
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  if (!options.advertise.empty()) names.push_back(options.advertise);
+  return names;
+}
+
+}  // namespace
 
 struct Server::Impl {
   Impl(ServerOptions wanted, server::ServerTuning its_tuning,
@@ -35,16 +54,19 @@ struct Server::Impl {
         tuning(std::move(its_tuning)),
         place(its_journal->place()),
         shared(its_journal->is_shared()),
-        front(io, tuning.front,
-              {.version = HOLDFAST_VERSION,
-               .journal = options.journal.substr(0, options.journal.find(':')),
-               .place = place},
-              [this](const Error& reason) { on_stopped(reason); }),
+        front(io, tuning.front, greeting(), [this](const Error& reason) { on_stopped(reason); }),
+        http(io, tuning.http, greeting(), http_names(options)),
         journal(std::move(its_journal)) {
     front.warn_by([this](const std::string& what) { warn(what); });
     if (shared) front.step_down_by([this] { ask_to_step_down(); });
   }
   ~Impl() { stop(); }
+
+  server::Greeting greeting() const {
+    return {.version = HOLDFAST_VERSION,
+            .journal = options.journal.substr(0, options.journal.find(':')),
+            .place = place};
+  }
 
   void warn(const std::string& what) const {
     if (options.on_warning) options.on_warning(what);
@@ -54,6 +76,7 @@ struct Server::Impl {
   void on_stopped(const Error& reason) {
     if (!shared) {
       front.close();
+      http.close();
       return end(reason);
     }
     warn("does not lead any more: " + reason.message());
@@ -94,17 +117,25 @@ struct Server::Impl {
     if (!thread.joinable()) return Error(Errc::kClosed, "the server was stopped");
     auto door = read_door();
     if (!door) return door.error();
-    on_loop([&] { front.guard(*std::move(door)); });
+    on_loop([&] {
+      http.guard(*door);
+      front.guard(*std::move(door));
+    });
     return {};
   }
 
   Result<void> start() {
     auto door = read_door();
     if (!door) return door.error();
+    http.guard(*door);
     front.guard(*std::move(door));
     // First the port: a second server on it must not wait for the journal.
     if (auto listening = front.listen(options.listen); !listening) return listening;
     address = front.address();
+    if (!options.http.empty()) {
+      if (auto listening = http.listen(options.http); !listening) return listening;
+      http_address = http.address();
+    }
     told = options.advertise.empty() ? address : options.advertise;
     if (!shared) {
       if (auto leading = begin_term(); !leading) return leading;
@@ -146,6 +177,7 @@ struct Server::Impl {
                    {seen.began, service->term(), seen.locks, seen.restored,
                     std::chrono::ceil<std::chrono::seconds>(seen.quiet)}};
     front.serve(*service);
+    http.serve(*service);
     const base::LocalLock lock(mutex);
     journal_id = service->journal_id();
     steps_down = false;
@@ -162,6 +194,7 @@ struct Server::Impl {
   void stand_by(const std::string& leader) {
     on_loop([&] {
       front.stand_by(leader);
+      http.stand_by(leader);
       service.reset();
     });
     const base::LocalLock lock(mutex);
@@ -274,6 +307,7 @@ struct Server::Impl {
       front.drain();
       if (service) service->stop();  // Answers what is under way.
       front.close();
+      http.close();
     });
     work.reset();
     io.stop();
@@ -292,8 +326,10 @@ struct Server::Impl {
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
   server::Front front;
+  server::HttpFront http;
   std::optional<server::Service> service;  // The loop's, while that runs.
   std::string address;
+  std::string http_address;
   std::string told;
   std::thread thread;
   std::thread follower;
@@ -328,6 +364,7 @@ Result<Server> Server::start(ServerOptions options) {
 }
 
 std::string Server::address() const { return impl_->address; }
+std::string Server::http_address() const { return impl_->http_address; }
 std::string Server::url() const {
   return (impl_->options.tls_cert.empty() ? "holdfast://" : "holdfasts://") + impl_->address;
 }

@@ -4,6 +4,7 @@
 #include "holdfast/result.h"
 #include "holdfast/server.h"
 #include "src/server/front/front.h"
+#include "src/server/http/http_front.h"
 #include "src/server/service.h"
 
 namespace holdfast::server {
@@ -11,6 +12,7 @@ namespace holdfast::server {
 struct ServerTuning {
   ServiceOptions service{};
   FrontLimits front{};
+  HttpLimits http{};
 };
 
 struct ServerAccess {

@@ -143,6 +143,8 @@ Result<void> read_names(const toml::table& names, const std::string& file, Confi
 Result<void> read_serve(const toml::table& table, const std::string& file, ServeOptions& into) {
   TableReader serve(table, file);
   serve.text("listen", into.listen);
+  serve.text("http", into.http);
+  serve.text("http_host", into.http_hosts);
   serve.text("data", into.data);
   serve.text("journal", into.journal);
   serve.text("advertise", into.advertise);
@@ -417,6 +419,8 @@ void fill_serve(ServeOptions& options, const Config& config) {
     if (!option) option = by;
   };
   fill(options.listen, written.listen);
+  fill(options.http, written.http);
+  fill(options.http_hosts, written.http_hosts);
   if (!options.data && !options.journal) {
     options.data = written.data;
     options.journal = written.journal;

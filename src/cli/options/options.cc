@@ -341,6 +341,8 @@ Result<void> parse_serve(const Arguments& arguments, ServeOptions& into) {
   table.flag("-q,--quiet", into.common.quiet);
   table.value("--config", into.common.config, read_text);
   table.value("--listen", into.listen, read_text);
+  table.value("--http", into.http, read_text);
+  table.value("--http-host", into.http_hosts, read_text);
   table.value("--data", into.data, read_text);
   table.value("--journal", into.journal, read_text);
   table.value("--advertise", into.advertise, read_text);

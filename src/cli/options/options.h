@@ -123,6 +123,8 @@ struct FailoverOptions {
 struct ServeOptions {
   CommonOptions common;  // Among these: config, json, quiet, help, log_format.
   std::optional<std::string> listen;
+  std::optional<std::string> http;
+  std::optional<std::string> http_hosts;
   std::optional<std::string> data;
   std::optional<std::string> journal;
   std::optional<std::string> advertise;

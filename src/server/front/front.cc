@@ -14,11 +14,9 @@
 #include <asio/buffer.hpp>
 #include <asio/error.hpp>
 #include <asio/io_context.hpp>
-#include <asio/ip/address.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
 
-#include "holdfast/detail/number.h"
 #include "src/machine/effect.h"
 #include "src/port/boot_timer.h"
 #include "src/server/access/account.h"
@@ -28,6 +26,7 @@
 #include "src/server/front/connection.h"
 #include "src/server/front/last_tokens.h"
 #include "src/server/front/library_locks.h"
+#include "src/server/front/listen_address.h"
 #include "src/server/front/reply_writer.h"
 #include "src/server/front/subscriptions.h"
 #include "src/server/front/watched_prefixes.h"
@@ -45,14 +44,6 @@ constexpr std::string_view kClientChannel = "hf1:@";
 // The longest name of a lock has 1,024 bytes, and each may be escaped.
 constexpr std::size_t kLongestChannel = 3 * 1'024 + 64;
 
-// One host has a whole /64 of IPv6 addresses to itself.
-std::string place_of(const asio::ip::address& address) {
-  if (!address.is_v6() || address.is_loopback()) return address.to_string();
-  auto bytes = address.to_v6().to_bytes();
-  std::fill(bytes.begin() + bytes.size() / 2, bytes.end(), std::uint8_t{0});
-  return asio::ip::address_v6(bytes).to_string() + "/64";
-}
-
 // The lock whose changes a channel tells of.
 std::optional<std::string> lock_of_channel(const std::string& channel) {
   if (channel.starts_with(kRedissonChannel)) {
@@ -61,10 +52,6 @@ std::optional<std::string> lock_of_channel(const std::string& channel) {
     return !plain.empty() && redisson_channel_of(plain) == channel ? plain : lock;
   }
   return lock_of_value_channel(channel);
-}
-
-Error bad_address(const std::string& text, const std::string& why) {
-  return {Errc::kInvalidArgument, "the address '" + text + "' " + why};
 }
 
 std::string lack_of_files(const std::error_code& error) {
@@ -76,38 +63,6 @@ std::string lack_of_files(const std::error_code& error) {
              ? ". New clients wait. Raise the limit of open files: LimitNOFILE= in a systemd unit, "
                "or 'ulimit -Hn' in the shell that starts the server; a client needs four"
              : ". New clients wait. Raise the kernel's limit, fs.file-max";
-}
-
-// Why a server with that door must not listen beyond loopback; empty: it may.
-std::string missing(const FrontDoor& door) {
-  if (door.users == nullptr) {
-    return "is not of this host alone, and this server has no users: everybody on the network "
-           "could take and break locks. Give it --users FILE, or listen on 127.0.0.1 or [::1]";
-  }
-  if (door.tls == nullptr && !door.plaintext) {
-    return "is not of this host alone, and this server has no TLS: the network would hear the "
-           "passwords. Give it --tls-cert FILE and --tls-key FILE, or --plaintext where the "
-           "network itself encrypts";
-  }
-  return {};
-}
-
-// "host:port", "[v6]:port".
-Result<tcp::endpoint> parse_address(const std::string& text, const FrontDoor& door) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == text.npos) return bad_address(text, "has no port: write 127.0.0.1:7420");
-  const auto port = detail::parse_number<std::uint16_t>(std::string_view(text).substr(colon + 1));
-  if (!port) return bad_address(text, "has no valid port after the last ':'");
-  std::string host = text.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  if (host == "localhost") host = "127.0.0.1";
-  std::error_code error;
-  const auto address = asio::ip::make_address(host, error);
-  if (error) return bad_address(text, "does not begin with an IP address");
-  if (const std::string why = missing(door); !address.is_loopback() && !why.empty()) {
-    return bad_address(text, why);
-  }
-  return tcp::endpoint(address, *port);
 }
 
 }  // namespace

@@ -1,0 +1,60 @@
+#include "src/server/front/listen_address.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <system_error>
+
+#include "holdfast/detail/number.h"
+
+namespace holdfast::server {
+namespace {
+
+using asio::ip::tcp;
+
+Error bad_address(const std::string& text, const std::string& why) {
+  return {Errc::kInvalidArgument, "the address '" + text + "' " + why};
+}
+
+// Why a server with that door must not listen beyond loopback; empty: it may.
+std::string missing(const FrontDoor& door) {
+  if (door.users == nullptr) {
+    return "is not of this host alone, and this server has no users: everybody on the network "
+           "could take and break locks. Give it --users FILE, or listen on 127.0.0.1 or [::1]";
+  }
+  if (door.tls == nullptr && !door.plaintext) {
+    return "is not of this host alone, and this server has no TLS: the network would hear the "
+           "passwords. Give it --tls-cert FILE and --tls-key FILE, or --plaintext where the "
+           "network itself encrypts";
+  }
+  return {};
+}
+
+}  // namespace
+
+// One host has a whole /64 of IPv6 addresses to itself.
+std::string place_of(const asio::ip::address& address) {
+  if (!address.is_v6() || address.is_loopback()) return address.to_string();
+  auto bytes = address.to_v6().to_bytes();
+  std::fill(bytes.begin() + bytes.size() / 2, bytes.end(), std::uint8_t{0});
+  return asio::ip::address_v6(bytes).to_string() + "/64";
+}
+
+Result<tcp::endpoint> parse_address(const std::string& text, const FrontDoor& door) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == text.npos) return bad_address(text, "has no port: write 127.0.0.1:7420");
+  const auto port = detail::parse_number<std::uint16_t>(std::string_view(text).substr(colon + 1));
+  if (!port) return bad_address(text, "has no valid port after the last ':'");
+  std::string host = text.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (host == "localhost") host = "127.0.0.1";
+  std::error_code error;
+  const auto address = asio::ip::make_address(host, error);
+  if (error) return bad_address(text, "does not begin with an IP address");
+  if (const std::string why = missing(door); !address.is_loopback() && !why.empty()) {
+    return bad_address(text, why);
+  }
+  return tcp::endpoint(address, *port);
+}
+
+}  // namespace holdfast::server

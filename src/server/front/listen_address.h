@@ -1,0 +1,23 @@
+// Addresses of this server's ports and of their clients.
+//
+// Thread-safety: pure functions.
+#pragma once
+
+#include <string>
+
+#include <asio/ip/address.hpp>
+#include <asio/ip/tcp.hpp>
+
+#include "holdfast/result.h"
+#include "src/server/front/front.h"
+
+namespace holdfast::server {
+
+// A client's address, for limits of each address. One host has a whole /64 of IPv6 addresses.
+std::string place_of(const asio::ip::address& address);
+
+// "host:port", "[v6]:port". Errors: kInvalidArgument: no such address, or one that the door must
+// not listen on.
+Result<asio::ip::tcp::endpoint> parse_address(const std::string& text, const FrontDoor& door);
+
+}  // namespace holdfast::server

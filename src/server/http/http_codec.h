@@ -1,0 +1,63 @@
+// HTTP/1.1 as bytes: Boost.Beast reads the requests and writes the answers' heads.
+//
+// Guarantee: whatever the bytes are, a reader ends in a request or a refusal, and keeps no more
+// than the limits. Thread-safety: one thread at a time. Blocking: never.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace holdfast::server {
+
+constexpr std::size_t kMostHeadBytes = 8 * 1'024;
+constexpr std::size_t kMostBodyBytes = 16 * 1'024;
+
+struct HttpRequest {
+  std::string method;
+  std::string target;
+  std::string host;
+  std::string origin;
+  std::string authorization;
+  std::string content_type;
+  std::string marker;  // Of the header Holdfast-Request.
+  std::string body;
+  bool keep_alive = false;
+};
+
+struct HttpAnswer {
+  unsigned status = 200;
+  std::string type = "application/json";
+  std::string body{};
+  std::vector<std::pair<std::string, std::string>> headers{};
+};
+
+class HttpReader {
+ public:
+  enum class Next : std::uint8_t { kMore, kRequest, kBad };
+
+  HttpReader();
+  ~HttpReader();
+  HttpReader(const HttpReader&) = delete;
+  HttpReader& operator=(const HttpReader&) = delete;
+
+  // Takes what it needs from the front of `bytes`. After kBad it must not be called again.
+  Next take(std::string& bytes);
+  // After kRequest, once. The next take() begins another one.
+  HttpRequest request();
+  // After kBad: 400, 413 or 431.
+  unsigned refusal() const { return refusal_; }
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  unsigned refusal_ = 400;
+};
+
+// `head_only`: the answer to HEAD, which has no body.
+std::string to_bytes(const HttpAnswer& answer, bool keep_alive, bool head_only);
+
+}  // namespace holdfast::server

@@ -1,0 +1,362 @@
+#include "src/server/http/http_front.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include <asio/error.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
+
+#include "src/port/boot_timer.h"
+#include "src/server/front/listen_address.h"
+#include "src/server/front/stream.h"
+#include "src/server/http/credentials.h"
+#include "src/server/http/http_codec.h"
+#include "src/server/http/routes.h"
+
+namespace holdfast::server {
+namespace {
+
+using asio::ip::tcp;
+using port::SocketIo;
+
+constexpr std::size_t kHttpScratch = 4 * 1'024;
+constexpr std::chrono::milliseconds kHttpAcceptPause{100};
+constexpr std::chrono::seconds kSweep{1};
+
+}  // namespace
+
+namespace http_detail {
+
+struct Peer {
+  Peer(Stream its_stream, std::uint64_t its_number, std::string its_address)
+      : stream(std::move(its_stream)), number(its_number), address(std::move(its_address)) {}
+
+  Stream stream;
+  const std::uint64_t number;
+  const std::string address;
+  HttpReader reader;
+  std::string in;
+  std::string out;
+  std::size_t sent = 0;
+  HttpRequest request;      // The one under way.
+  bool keep_alive = false;  // After its answer.
+  bool begun = false;       // A part of a request is here.
+  base::BootInstant deadline = base::BootInstant::max();
+  std::string authorization;  // That `account` was given for.
+  AccountPtr account;
+};
+using PeerPtr = std::shared_ptr<Peer>;
+
+}  // namespace http_detail
+
+using http_detail::Peer;
+using http_detail::PeerPtr;
+
+struct HttpFront::Impl : std::enable_shared_from_this<Impl> {
+  Impl(asio::io_context& loop, HttpLimits wanted, Greeting greeting, std::vector<std::string> names)
+      : io(loop), limits(wanted), acceptor(loop), pause(loop), sweeper(loop) {
+    scene.greeting = std::move(greeting);
+    hosts = {"localhost", "127.0.0.1", "[::1]"};
+    for (const std::string& each : names) hosts.insert(host_of(each));
+  }
+
+  void accept();
+  void admit(tcp::socket socket);
+  void begin(Stream stream, const std::string& address);
+  void leave(const std::string& address);
+  void close(const PeerPtr& peer);
+  void close_all();
+  void sweep();
+
+  void wait_read(const PeerPtr& peer);
+  void read(const PeerPtr& peer);
+  void step(const PeerPtr& peer);
+  void judge(const PeerPtr& peer);
+  void join(const PeerPtr& peer, Gate::Verdict verdict, const UserPtr& user);
+  void run(const PeerPtr& peer);
+  void answer(const PeerPtr& peer, const HttpAnswer& answer);
+  void write(const PeerPtr& peer);
+  bool is_open(const PeerPtr& peer) const { return peers.contains(peer->number); }
+
+  asio::io_context& io;
+  const HttpLimits limits;
+  std::set<std::string> hosts;
+  HttpScene scene;
+  FrontDoor door;
+  std::unique_ptr<Gate> gate;  // Once there are users or TLS.
+  std::map<std::string, AccountPtr, std::less<>> accounts;
+  tcp::acceptor acceptor;
+  port::BootTimer pause;
+  port::BootTimer sweeper;
+  std::uint64_t next_number = 1;
+  std::unordered_map<std::uint64_t, PeerPtr> peers;
+  std::unordered_map<std::string, std::size_t> of_address;  // With those in a handshake.
+  std::size_t in_all = 0;
+};
+
+void HttpFront::Impl::accept() {
+  if (!acceptor.is_open()) return;
+  acceptor.async_accept([self = shared_from_this()](std::error_code error, tcp::socket socket) {
+    if (error == asio::error::operation_aborted) return;
+    if (error) return self->pause.arm(kHttpAcceptPause, [self] { self->accept(); });
+    if (!self->acceptor.is_open()) return;  // Accepted just before the end.
+    self->admit(std::move(socket));
+    self->accept();
+  });
+}
+
+void HttpFront::Impl::admit(tcp::socket socket) {
+  std::error_code ignored;
+  socket.non_blocking(true, ignored);
+  socket.set_option(tcp::no_delay(true), ignored);
+  const std::string address = place_of(socket.remote_endpoint(ignored).address());
+  const auto found = of_address.find(address);
+  const std::size_t its = found == of_address.end() ? 0 : found->second;
+  if (in_all >= limits.connections || its >= limits.connections_of_address) return;
+  ++of_address[address];
+  ++in_all;
+  if (door.tls == nullptr) return begin({std::move(socket), nullptr}, address);
+  const auto protocol = socket.local_endpoint(ignored).protocol();
+  auto session = door.tls->session(socket.native_handle());
+  if (session == nullptr) return leave(address);
+  const int fd = socket.release();
+  gate->shake_hands(fd, std::move(session),
+                    [self = shared_from_this(), protocol, address](
+                        int done, std::unique_ptr<port::TlsSession> tls) {
+                      if (done < 0) return self->leave(address);
+                      tcp::socket mine(self->io, protocol, done);
+                      if (!self->acceptor.is_open()) return self->leave(address);
+                      self->begin({std::move(mine), std::move(tls)}, address);
+                    });
+}
+
+void HttpFront::Impl::leave(const std::string& address) {
+  const auto found = of_address.find(address);
+  --in_all;
+  if (--found->second == 0) of_address.erase(found);
+}
+
+void HttpFront::Impl::begin(Stream stream, const std::string& address) {
+  const auto peer = std::make_shared<Peer>(std::move(stream), next_number++, address);
+  peer->deadline = base::BootClock::now() + limits.request_time;
+  peers.emplace(peer->number, peer);
+  wait_read(peer);
+}
+
+void HttpFront::Impl::close(const PeerPtr& peer) {
+  if (peers.erase(peer->number) == 0) return;
+  peer->stream.close();
+  leave(peer->address);
+}
+
+void HttpFront::Impl::close_all() {
+  std::error_code ignored;
+  acceptor.close(ignored);
+  pause.stop();
+  sweeper.stop();
+  while (!peers.empty()) close(PeerPtr(peers.begin()->second));
+  gate.reset();
+}
+
+void HttpFront::Impl::sweep() {
+  const auto now = base::BootClock::now();
+  std::vector<PeerPtr> late;
+  for (const auto& [number, peer] : peers) {
+    if (peer->deadline <= now) late.push_back(peer);
+  }
+  for (const PeerPtr& each : late) close(each);
+  sweeper.arm(kSweep, [self = shared_from_this()] { self->sweep(); });
+}
+
+void HttpFront::Impl::wait_read(const PeerPtr& peer) {
+  peer->stream.when_readable([self = shared_from_this(), peer](std::error_code error) {
+    if (!self->is_open(peer)) return;
+    if (error) return self->close(peer);
+    self->read(peer);
+  });
+}
+
+void HttpFront::Impl::read(const PeerPtr& peer) {
+  char scratch[kHttpScratch];
+  const SocketIo got = peer->stream.read(scratch, sizeof scratch);
+  if (got.next == SocketIo::Next::kEnded) return close(peer);
+  if (got.next == SocketIo::Next::kDone) peer->in.append(scratch, got.bytes);
+  if (got.next == SocketIo::Next::kWantWrite) {
+    return peer->stream.when_writable([self = shared_from_this(), peer](std::error_code error) {
+      if (!self->is_open(peer)) return;
+      if (error) return self->close(peer);
+      self->read(peer);
+    });
+  }
+  step(peer);
+}
+
+// Nothing is under way.
+void HttpFront::Impl::step(const PeerPtr& peer) {
+  if (!peer->in.empty() && !std::exchange(peer->begun, true)) {
+    peer->deadline = base::BootClock::now() + limits.request_time;
+  }
+  switch (peer->reader.take(peer->in)) {
+    case HttpReader::Next::kMore: return wait_read(peer);
+    case HttpReader::Next::kBad:
+      peer->keep_alive = false;
+      peer->request = {};
+      return answer(peer, http_error(peer->reader.refusal(), "bad_request",
+                                     "this is no request that the server reads",
+                                     "send HTTP/1.1 with one Host; bodies have 16 KiB at most"));
+    case HttpReader::Next::kRequest: break;
+  }
+  peer->begun = false;
+  peer->deadline = base::BootInstant::max();  // It is the server's turn.
+  peer->request = peer->reader.request();
+  peer->keep_alive = peer->request.keep_alive;
+  if (const auto refused = refuse_origin(peer->request, hosts)) return answer(peer, *refused);
+  judge(peer);
+}
+
+void HttpFront::Impl::judge(const PeerPtr& peer) {
+  const HttpRequest& request = peer->request;
+  if (door.users == nullptr || is_open_to_all(request.target)) return run(peer);
+  if (peer->account != nullptr && peer->authorization == request.authorization) return run(peer);
+  peer->account = nullptr;
+  const auto credentials = read_credentials(request.authorization);
+  if (!credentials) return join(peer, Gate::Verdict::kWrong, nullptr);
+  gate->judge(credentials->user, credentials->password, peer->address,
+              [self = shared_from_this(), peer](Gate::Verdict verdict, const UserPtr& user) {
+                if (self->is_open(peer)) self->join(peer, verdict, user);
+              });
+}
+
+void HttpFront::Impl::join(const PeerPtr& peer, Gate::Verdict verdict, const UserPtr& user) {
+  // The users may have changed since the password was found to be right.
+  const UserPtr now = user == nullptr || !door.users ? nullptr : door.users->find(user->name);
+  if (verdict == Gate::Verdict::kBusy) {
+    HttpAnswer later = http_error(503, "busy_logins", "too many log in at once", "come again");
+    later.headers.emplace_back("Retry-After", "1");
+    return answer(peer, later);
+  }
+  if (now == nullptr || *now != *user) {
+    HttpAnswer denied = http_error(401, "log_in", "this server wants a user and a password",
+                                   "give them as HTTP's Basic authentication");
+    denied.headers.emplace_back("WWW-Authenticate", "Basic realm=\"holdfast\", charset=\"UTF-8\"");
+    return answer(peer, denied);
+  }
+  AccountPtr& account = accounts[user->name];
+  if (account == nullptr) account = std::make_shared<Account>(user);
+  peer->account = account;
+  peer->authorization = peer->request.authorization;
+  run(peer);
+}
+
+void HttpFront::Impl::run(const PeerPtr& peer) {
+  scene.connections = peers.size();
+  answer_request(scene, peer->request, peer->account, peer->address,
+                 [self = shared_from_this(), peer](const HttpAnswer& answer) {
+                   if (self->is_open(peer)) self->answer(peer, answer);
+                 });
+}
+
+void HttpFront::Impl::answer(const PeerPtr& peer, const HttpAnswer& answer) {
+  ++scene.answered[std::min(answer.status / 100, 5U)];
+  peer->out = to_bytes(answer, peer->keep_alive, peer->request.method == "HEAD");
+  peer->sent = 0;
+  peer->deadline = base::BootClock::now() + limits.request_time;
+  write(peer);
+}
+
+void HttpFront::Impl::write(const PeerPtr& peer) {
+  while (peer->sent < peer->out.size()) {
+    const SocketIo done = peer->stream.write(std::string_view(peer->out).substr(peer->sent));
+    if (done.next == SocketIo::Next::kEnded) return close(peer);
+    if (done.next == SocketIo::Next::kDone) {
+      peer->sent += done.bytes;
+      continue;
+    }
+    const auto again = [self = shared_from_this(), peer](std::error_code error) {
+      if (!self->is_open(peer)) return;
+      if (error) return self->close(peer);
+      self->write(peer);
+    };
+    if (done.next == SocketIo::Next::kWantRead) return peer->stream.when_readable(again);
+    return peer->stream.when_writable(again);
+  }
+  peer->out.clear();
+  if (!peer->keep_alive) return close(peer);
+  peer->deadline = base::BootClock::now() + limits.idle_time;
+  // Others' turn first: this one may have sent many requests at once.
+  asio::post(io, [self = shared_from_this(), peer] {
+    if (self->is_open(peer)) self->step(peer);
+  });
+}
+
+HttpFront::HttpFront(asio::io_context& io, HttpLimits limits, Greeting greeting,
+                     std::vector<std::string> hosts)
+    : impl_(std::make_shared<Impl>(io, limits, std::move(greeting), std::move(hosts))) {}
+
+HttpFront::~HttpFront() { impl_->close_all(); }
+
+void HttpFront::serve(Service& service) {
+  impl_->scene.service = &service;
+  impl_->scene.leader.clear();
+}
+
+void HttpFront::stand_by(const std::string& leader) {
+  impl_->scene.service = nullptr;
+  impl_->scene.leader = leader;
+  // What they asked the service is not answered any more.
+  while (!impl_->peers.empty()) impl_->close(PeerPtr(impl_->peers.begin()->second));
+}
+
+void HttpFront::guard(FrontDoor door) {
+  Impl& impl = *impl_;
+  impl.door = std::move(door);
+  if (impl.gate == nullptr && (impl.door.users != nullptr || impl.door.tls != nullptr)) {
+    impl.gate = std::make_unique<Gate>(impl.io, impl.limits.gate);
+  }
+  if (impl.door.users == nullptr) return;
+  impl.gate->use(impl.door.users);
+  for (const auto& [number, peer] : impl.peers) peer->authorization.clear();
+  for (const auto& [number, peer] : impl.peers) peer->account = nullptr;
+  impl.accounts.clear();
+}
+
+Result<void> HttpFront::listen(const std::string& address) {
+  const auto endpoint = parse_address(address, impl_->door);
+  if (!endpoint) return endpoint.error();
+  std::error_code error;
+  tcp::acceptor& acceptor = impl_->acceptor;
+  acceptor.open(endpoint->protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(*endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error) {
+    const bool denied = error == asio::error::access_denied;
+    std::error_code ignored;
+    acceptor.close(ignored);
+    return Error(
+        denied ? Errc::kPermissionDenied : Errc::kUnavailable,
+        "cannot listen on " + address + " for HTTP: " + error.message() + ": give another --http");
+  }
+  impl_->hosts.insert(host_of(this->address()));
+  impl_->accept();
+  impl_->sweep();
+  return {};
+}
+
+std::string HttpFront::address() const {
+  std::error_code error;
+  const tcp::endpoint at = impl_->acceptor.local_endpoint(error);
+  const std::string host = at.address().to_string();
+  const std::string port = std::to_string(at.port());
+  return at.address().is_v6() ? "[" + host + "]:" + port : host + ":" + port;
+}
+
+void HttpFront::close() { impl_->close_all(); }
+
+}  // namespace holdfast::server

@@ -1,0 +1,52 @@
+// The lock service's second port: HTTP/1.1 (docs/design/0062-http-port.md).
+//
+// Guarantee: a connection has one request under way, and keeps no more bytes than one request and
+// one answer. Who sends no whole request in time, or does not read, is closed.
+// Thread-safety: the loop only, but for the constructor, and listen() and guard() before the loop
+// runs. Ownership: the loop and the service outlive it. Blocking: never. Time: boot time.
+// Errors: listen() says why it cannot.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "holdfast/result.h"
+#include "src/server/front/front.h"
+
+namespace holdfast::server {
+
+struct HttpLimits {
+  std::size_t connections = 1'024;
+  std::size_t connections_of_address = 128;
+  std::chrono::milliseconds request_time{10'000};  // For a whole request, and to read an answer.
+  std::chrono::milliseconds idle_time{60'000};     // Between two requests.
+  GateLimits gate{};
+};
+
+class HttpFront {
+ public:
+  // `hosts`: more names by which browsers may call this server.
+  HttpFront(asio::io_context& io, HttpLimits limits, Greeting greeting,
+            std::vector<std::string> hosts);
+  ~HttpFront();
+  HttpFront(const HttpFront&) = delete;
+  HttpFront& operator=(const HttpFront&) = delete;
+
+  // As the functions of Front.
+  void serve(Service& service);
+  void stand_by(const std::string& leader);
+  void guard(FrontDoor door);
+  Result<void> listen(const std::string& address);
+  std::string address() const;
+  void close();
+
+ private:
+  struct Impl;
+  const std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace holdfast::server

@@ -1,0 +1,235 @@
+// A server in this process, and plain sockets to its HTTP port.
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "src/server/http/credentials.h"
+#include "src/server/http/http_codec.h"
+#include "src/server/testing/access_rig.h"
+#include "src/server/testing/plain_client.h"
+
+namespace holdfast::server {
+namespace {
+
+using nlohmann::json;
+using testing::Socket;
+
+struct Got {
+  int status = 0;
+  std::string head;
+  std::string body;
+  json parsed() const { return json::parse(body, nullptr, false); }
+};
+
+// The next whole answer.
+Got receive(const Socket& socket) {
+  std::string all;
+  std::size_t end = 0;
+  std::size_t length = 0;
+  while (true) {
+    end = all.find("\r\n\r\n");
+    if (end != std::string::npos) {
+      const std::size_t at = all.find("Content-Length: ");
+      length = at < end ? std::stoul(all.substr(at + 16)) : 0;
+      if (all.size() >= end + 4 + length) break;
+    }
+    const std::string more = socket.receive();
+    if (more.empty()) return {};
+    all += more;
+  }
+  return {std::stoi(all.substr(9, 3)), all.substr(0, end), all.substr(end + 4, length)};
+}
+
+class HttpTest : public testing::AccessTest {
+ protected:
+  void open(HttpLimits limits = {}, const std::string& users = "") {
+    options_.http = "127.0.0.1:0";
+    if (!users.empty()) {
+      write_users(users);
+      options_.users = users_;
+    }
+    ServerTuning tuning;
+    tuning.http = limits;
+    tuning.http.gate.first_delay = tuning.http.gate.longest_delay = std::chrono::milliseconds(1);
+    auto made = ServerAccess::start(options_, tuning);
+    ASSERT_TRUE(made) << made.error().message();
+    server_.emplace(*std::move(made));
+  }
+  std::string address() const { return server_->http_address(); }
+  Got ask(const std::string& bytes) const {
+    const Socket socket(address());
+    socket.send(bytes);
+    return receive(socket);
+  }
+  Got get(const std::string& path, const std::string& headers = "") const {
+    return ask("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n");
+  }
+  static std::string posted(const std::string& path, const std::string& body,
+                            const std::string& headers = "") {
+    return "POST " + path +
+           " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+           "Holdfast-Request: 1\r\n" +
+           headers + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  }
+  Got post(const std::string& path, const json& body, const std::string& headers = "") const {
+    return ask(posted(path, body.dump(), headers));
+  }
+};
+
+TEST_F(HttpTest, TellsThatItWorks) {
+  open();
+  EXPECT_EQ(get("/healthz").status, 200);
+  EXPECT_EQ(get("/readyz").body, "ready\n");
+  EXPECT_NE(get("/metrics").body.find("holdfast_server_holders 0\n"), std::string::npos);
+  EXPECT_EQ(get("/nothing").status, 404);
+  const Got wrong = ask(posted("/healthz", "{}"));
+  EXPECT_EQ(wrong.status, 405);
+  EXPECT_NE(wrong.head.find("Allow: GET"), std::string::npos);
+}
+
+TEST_F(HttpTest, TakesRenewsAndReleasesALock) {
+  open();
+  const Got taken = post("/v1/locks/orders%2F1/acquire", {{"ttl_ms", 30000}, {"owner", "me"}});
+  ASSERT_EQ(taken.status, 200) << taken.body;
+  const json grant = taken.parsed();
+  EXPECT_EQ(grant["name"], "orders/1");
+  EXPECT_EQ(grant["ttl_ms"], 30000);
+  const Got busy = post("/v1/locks/orders%2F1/acquire", {{"ttl_ms", 30000}});
+  EXPECT_EQ(busy.status, 409);
+  EXPECT_EQ(busy.parsed()["error"]["code"], "busy");
+  const Got again = post("/v1/locks/orders%2F1/acquire", {{"ttl_ms", 30000}, {"id", grant["id"]}});
+  EXPECT_EQ(again.parsed()["token"], grant["token"]) << again.body;
+  const Got longer = post("/v1/locks/orders%2F1/renew", {{"ttl_ms", 40000}, {"id", grant["id"]}});
+  EXPECT_EQ(longer.status, 200) << longer.body;
+  EXPECT_EQ(longer.parsed()["ttl_ms"], 40000);
+  const std::string foreign(32, '7');
+  EXPECT_EQ(post("/v1/locks/orders%2F1/release", {{"id", foreign}}).status, 410);
+  EXPECT_EQ(post("/v1/locks/orders%2F1/renew", {{"ttl_ms", 1000}, {"id", foreign}}).status, 410);
+  const json seen = get("/v1/locks/orders%2F1").parsed();
+  ASSERT_EQ(seen["holders"].size(), 1U);
+  EXPECT_EQ(seen["holders"][0]["owner"], "me");
+  EXPECT_EQ(seen.dump().find(grant["id"].get<std::string>()), std::string::npos);
+  EXPECT_EQ(get("/v1/locks?prefix=orders%2F").parsed()["locks"].size(), 1U);
+  EXPECT_EQ(post("/v1/locks/orders%2F1/release", {{"id", grant["id"]}}).status, 200);
+  EXPECT_EQ(post("/v1/locks/orders%2F1/acquire", {{"ttl_ms", 1000}, {"id", grant["id"]}}).status,
+            410);
+  EXPECT_EQ(get("/v1/locks").parsed()["locks"].size(), 0U);
+}
+
+TEST_F(HttpTest, BreaksWithAReasonAndTheToken) {
+  open();
+  const json grant = post("/v1/locks/a/acquire", {{"ttl_ms", 30000}}).parsed();
+  EXPECT_EQ(post("/v1/locks/a/break", {{"token", grant["token"]}}).status, 400);
+  EXPECT_EQ(post("/v1/locks/a/break", {{"token", "1"}, {"reason", "stuck"}}).status, 409);
+  EXPECT_EQ(post("/v1/locks/a/break", {{"token", grant["token"]}, {"reason", "stuck"}}).status,
+            200);
+  EXPECT_EQ(get("/v1/locks/a").parsed()["last_break"]["reason"], "stuck");
+}
+
+TEST_F(HttpTest, RefusesBodiesThatItDoesNotUnderstand) {
+  open();
+  for (const char* body : {"", "[]", "{", "{}", R"({"ttl_ms":-1})", R"({"ttl_ms":"1"})",
+                           R"({"ttl_ms":1000,"wait":"1s"})", R"({"ttl_ms":1000,"id":"1"})",
+                           R"({"ttl_ms":1000,"mode":"both"})", R"({"ttl_ms":[[[[1]]]]})"}) {
+    EXPECT_EQ(ask(posted("/v1/locks/a/acquire", body)).status, 400) << body;
+  }
+  EXPECT_EQ(ask(posted("/v1/locks/%zz/acquire", "{}")).status, 400);
+  EXPECT_EQ(ask(posted("/v1/locks/a/steal", "{}")).status, 404);
+}
+
+TEST_F(HttpTest, RefusesWhatPagesOfABrowserCanSend) {
+  open();
+  EXPECT_EQ(ask("GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n").status, 421);
+  EXPECT_EQ(ask("GET /healthz HTTP/1.1\r\n\r\n").status, 400);
+  EXPECT_EQ(get("/v1/locks", "Origin: http://evil.example\r\n").status, 403);
+  EXPECT_EQ(get("/v1/locks", "Origin: http://localhost\r\n").status, 200);
+  const std::string head = "POST /v1/locks/a/acquire HTTP/1.1\r\nHost: localhost\r\n";
+  EXPECT_EQ(ask(head + "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}").status,
+            403);
+  EXPECT_EQ(
+      ask(head + "Holdfast-Request: 1\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}")
+          .status,
+      415);
+}
+
+TEST_F(HttpTest, BoundsWhatItReads) {
+  open({.connections_of_address = 4, .request_time = std::chrono::milliseconds(200)});
+  EXPECT_EQ(ask("nonsense\r\n\r\n").status, 400);
+  EXPECT_EQ(get("/healthz", "A: " + std::string(9'000, 'a') + "\r\n").status, 431);
+  EXPECT_EQ(ask("POST /v1/locks/a/acquire HTTP/1.1\r\nHost: localhost\r\n"
+                "Content-Length: 99999999999\r\n\r\n")
+                .status,
+            413);
+  const Socket slow(address());
+  ASSERT_TRUE(slow.send("GET /hea"));
+  EXPECT_EQ(slow.receive(), "");
+  const Socket kept[] = {Socket(address()), Socket(address()), Socket(address()),
+                         Socket(address())};
+  EXPECT_EQ(kept[0].ask("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").substr(9, 3), "200");
+  EXPECT_EQ(Socket(address()).receive(), "");
+}
+
+TEST_F(HttpTest, AnswersPipelinedRequestsInOrder) {
+  open();
+  const Socket socket(address());
+  const std::string host = " HTTP/1.1\r\nHost: localhost\r\n";
+  ASSERT_TRUE(
+      socket.send("GET /healthz" + host + "\r\nGET /readyz" + host + "Connection: close\r\n\r\n"));
+  std::string all;
+  for (std::string more = socket.receive(); !more.empty(); more = socket.receive()) all += more;
+  EXPECT_LT(all.find("alive\n"), all.find("ready\n"));
+  EXPECT_TRUE(all.ends_with("ready\n")) << all;
+}
+
+TEST_F(HttpTest, AsksForAUserAndItsRights) {
+  open({}, "app @ acquire:mine/*\nlook @ observe:*\n");
+  const std::string app = "Authorization: Basic YXBwOnNlY3JldA==\r\n";
+  const std::string look = "Authorization: Basic bG9vazpzZWNyZXQ=\r\n";
+  const std::string wrong = "Authorization: Basic YXBwOndyb25n\r\n";
+  EXPECT_EQ(get("/healthz").status, 200);
+  const Got stranger = get("/v1/locks");
+  EXPECT_EQ(stranger.status, 401);
+  EXPECT_NE(stranger.head.find("WWW-Authenticate: Basic"), std::string::npos);
+  EXPECT_EQ(get("/v1/locks", wrong).status, 401);
+  EXPECT_EQ(get("/metrics", app).status, 403);
+  EXPECT_EQ(get("/metrics", look).status, 200);
+  EXPECT_EQ(get("/v1/locks", app).status, 403);
+  EXPECT_EQ(get("/v1/locks?prefix=mine%2F", app).status, 200);
+  const json ttl = {{"ttl_ms", 30000}};
+  EXPECT_EQ(post("/v1/locks/other/acquire", ttl, app).status, 403);
+  EXPECT_EQ(post("/v1/locks/mine%2F1/acquire", ttl, look).status, 403);
+  const json grant = post("/v1/locks/mine%2F1/acquire", ttl, app).parsed();
+  EXPECT_EQ(
+      post("/v1/locks/mine%2F1/break", {{"token", grant["token"]}, {"reason", "x"}}, app).status,
+      403);
+  EXPECT_EQ(get("/v1/locks/mine%2F1", look).status, 200);
+}
+
+TEST_F(HttpTest, TheOtherPortClosesOnHttp) {
+  open();
+  for (const char* bytes : {"POST / HTTP/1.1\r\nPING\r\n", "Host: localhost\r\nPING\r\n"}) {
+    const Socket socket(server_->address());
+    ASSERT_TRUE(socket.send(bytes));
+    std::string all;
+    for (std::string more = socket.receive(); !more.empty(); more = socket.receive()) all += more;
+    EXPECT_EQ(all.find("PONG"), std::string::npos) << all;
+  }
+}
+
+TEST(Credentials, AreReadFromBasicAuthentication) {
+  const auto read = read_credentials("basic YXBwOnNlOmNyZXQ=");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->user, "app");
+  EXPECT_EQ(read->password, "se:cret");
+  EXPECT_FALSE(read_credentials("Bearer YXBw"));
+  EXPECT_FALSE(read_credentials("Basic ****"));
+  EXPECT_EQ(host_of("Locks.Example:1"), "locks.example");
+  EXPECT_EQ(host_of("[::1]:1"), "[::1]");
+  EXPECT_EQ(host_of("[::1]"), "[::1]");
+}
+
+}  // namespace
+}  // namespace holdfast::server

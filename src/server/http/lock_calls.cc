@@ -1,0 +1,420 @@
+// /v1/locks: requests for locks as JSON, and the service's answers.
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "holdfast/detail/number.h"
+#include "holdfast/detail/percent.h"
+#include "src/base/random.h"
+#include "src/server/http/routes.h"
+
+namespace holdfast::server {
+namespace {
+
+using machine::AcquisitionId;
+using machine::Outcome;
+using nlohmann::json;
+
+constexpr std::size_t kLongestLockName = 1'024;
+constexpr std::size_t kLongestText = 256;
+constexpr std::size_t kMostOnePage = 100;
+
+// One call, as its path and body say.
+struct LockCall {
+  HttpScene scene;  // As it was when the call came.
+  std::string name;
+  json body;
+  AccountPtr account;
+  std::string address;
+  Answered done;
+};
+
+std::int64_t millis(machine::Duration time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+}
+
+HttpAnswer as_json(unsigned status, const json& body) {
+  return {.status = status,
+          .body = body.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
+}
+
+HttpAnswer bad(const std::string& message) {
+  return http_error(400, "bad_request", message, "see docs/stores/holdfast-http.md");
+}
+
+HttpAnswer failed(const Error& error) {
+  switch (error.code()) {
+    case Errc::kPermissionDenied:
+      return http_error(403, "no_right", error.message(), "ask for the right in the users file");
+    case Errc::kQueueFull: {
+      HttpAnswer answer = http_error(429, "too_many", error.message(), "wait, then repeat it");
+      answer.headers.emplace_back("Retry-After", "1");
+      return answer;
+    }
+    case Errc::kOutcomeUnknown:
+      return http_error(503, "outcome_unknown", error.message(), "repeat it with the same id");
+    case Errc::kInvalidArgument: return bad(error.message());
+    default: {
+      HttpAnswer answer = http_error(503, "unavailable", error.message(), "repeat it");
+      answer.headers.emplace_back("Retry-After", "1");
+      return answer;
+    }
+  }
+}
+
+HttpAnswer standing_by(const std::string& leader) {
+  HttpAnswer answer =
+      http_error(503, "standing_by",
+                 leader.empty() ? "no server leads yet" : "the server at " + leader + " leads",
+                 leader.empty() ? "repeat it" : "ask the HTTP port of that server");
+  answer.headers.emplace_back("Retry-After", "1");
+  return answer;
+}
+
+std::optional<AcquisitionId> read_id(const std::string& text) {
+  if (text.size() != 32) return std::nullopt;
+  const auto high = detail::parse_number<std::uint64_t>(std::string_view(text).substr(0, 16), 16);
+  const auto low = detail::parse_number<std::uint64_t>(std::string_view(text).substr(16), 16);
+  if (!high || !low || (*high | *low) == 0) return std::nullopt;
+  return AcquisitionId{*high, *low};
+}
+
+// The fields of a body. An unknown one is refused: it may ask for what this server does not do.
+class Fields {
+ public:
+  explicit Fields(const json& body) : body_(body) {}
+
+  std::string text(const char* name, const std::string& otherwise = {}) {
+    const json* found = find(name);
+    if (found == nullptr) return otherwise;
+    if (!found->is_string()) return spoil(std::string("'") + name + "' must be a text");
+    auto value = found->get<std::string>();
+    if (value.size() > kLongestText) {
+      return spoil(std::string("'") + name + "' has more than " + std::to_string(kLongestText) +
+                   " bytes");
+    }
+    return value;
+  }
+  AcquisitionId id(bool required) {
+    const std::string given = text("id");
+    if (given.empty() && !required) {
+      const auto drawn = base::random_128();
+      return {drawn.high, drawn.low};
+    }
+    const auto value = read_id(given);
+    if (!value) spoil("'id' must be 32 hexadecimal digits, not all 0");
+    return value.value_or(AcquisitionId{});
+  }
+  machine::Duration ttl() {
+    const json* found = find("ttl_ms");
+    const bool fits =
+        found != nullptr && found->is_number_unsigned() && found->get<std::uint64_t>() >= 100 &&
+        found->get<std::uint64_t>() <= static_cast<std::uint64_t>(millis(kLongestLease));
+    if (!fits) {
+      spoil("'ttl_ms' must be a whole number from 100 to 86400000");
+      return {};
+    }
+    return std::chrono::milliseconds(found->get<std::uint64_t>());
+  }
+  // Why the body is refused; empty: it is fine.
+  std::string trouble() const {
+    if (!trouble_.empty() || seen_.size() == body_.size()) return trouble_;
+    for (const auto& [name, value] : body_.items()) {
+      if (std::find(seen_.begin(), seen_.end(), name) == seen_.end()) {
+        return "this call has no field '" + name.substr(0, 64) + "'";
+      }
+    }
+    return {};
+  }
+  std::string spoil(const std::string& why) {
+    if (trouble_.empty()) trouble_ = why;
+    return {};
+  }
+
+ private:
+  const json* find(const char* name) {
+    const auto found = body_.find(name);
+    if (found == body_.end()) return nullptr;
+    seen_.emplace_back(name);
+    return &*found;
+  }
+
+  const json& body_;
+  std::vector<std::string> seen_;
+  std::string trouble_;
+};
+
+machine::OwnerPtr owner_of(const LockCall& call, Fields& fields) {
+  machine::OwnerInfo owner;
+  owner.owner = fields.text("owner", call.account == nullptr ? "" : call.account->user->name);
+  owner.reason = fields.text("reason");
+  owner.host = call.address;
+  owner.program = "http";
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  owner.since_unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  return std::make_shared<const machine::OwnerInfo>(std::move(owner));
+}
+
+HttpAnswer grant(const LockCall& call, AcquisitionId id, const Answer& answer) {
+  return as_json(200, {{"name", call.name},
+                       {"id", base::to_hex(id.high, id.low)},
+                       {"token", std::to_string(answer.reply.token.counter)},
+                       {"ttl_ms", millis(answer.reply.lease)}});
+}
+
+HttpAnswer refusal(const Answer& answer) {
+  switch (answer.reply.outcome) {
+    case Outcome::kBusy: {
+      const auto left = std::max(answer.reply.next_expiry - answer.at, machine::Duration::zero());
+      return http_error(409, "busy",
+                        "others hold the lock; the first of their leases ends in " +
+                            std::to_string(millis(left)) + " ms unless it is renewed",
+                        "repeat it later, with the same id or none");
+    }
+    case Outcome::kGone:
+      return http_error(410, "gone", "this acquisition has ended, or never was",
+                        "acquire again with a new id");
+    case Outcome::kNotHeld:
+      return http_error(409, "not_held", "nobody holds with this token", "inspect the lock again");
+    case Outcome::kMismatch:
+      return http_error(409, "mismatch", "the lock is in use in another way",
+                        "use it in the way in which others do");
+    default:
+      return http_error(409, "refused", "the lock cannot be had in this way", "inspect the lock");
+  }
+}
+
+// Answers `call` with what becomes of the request.
+template <typename Then>
+void submit(const std::shared_ptr<LockCall>& call, const Request& request, Then then) {
+  call->scene.service->submit(request, [call, then](const Result<Answer>& answer) {
+    call->done(answer ? then(*answer) : failed(answer.error()));
+  });
+}
+
+void acquire(const std::shared_ptr<LockCall>& call, Fields& fields) {
+  machine::Acquire wish;
+  wish.name = call->name;
+  wish.id = fields.id(/*required=*/false);
+  wish.ttl = wish.waiter_ttl = fields.ttl();
+  wish.may_wait = false;
+  wish.owner = owner_of(*call, fields);
+  const std::string mode = fields.text("mode", "exclusive");
+  if (mode == "shared") wish.mode = machine::Mode::shared();
+  if (mode != "shared" && mode != "exclusive") fields.spoil("'mode' is exclusive or shared");
+  if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
+  submit(call, {.action = wish}, [call, id = wish.id](const Answer& answer) {
+    return answer.reply.outcome == Outcome::kHeld ? grant(*call, id, answer) : refusal(answer);
+  });
+}
+
+// The service orders renewals by a number that its native clients count. HTTP callers do not, so the
+// number after the ticket's own is taken.
+void renew(const std::shared_ptr<LockCall>& call, Fields& fields) {
+  const AcquisitionId id = fields.id(/*required=*/true);
+  const machine::Duration ttl = fields.ttl();
+  if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
+  call->scene.service->inspect(call->name, [call, id, ttl](const Result<LockSight>& sight) {
+    if (!sight) return call->done(failed(sight.error()));
+    std::uint64_t seq = 0;
+    if (sight->lock) {
+      for (const auto& ticket : sight->lock->tickets) {
+        if (ticket.id == id && ticket.held) seq = ticket.seq + 1;
+      }
+    }
+    if (seq == 0) return call->done(refusal({.reply = {.outcome = Outcome::kGone}}));
+    submit(call, {.action = machine::Renew{call->name, id, seq, ttl, ttl}},
+           [call, id, seq](const Answer& answer) {
+             if (answer.reply.outcome != Outcome::kHeld) return refusal(answer);
+             if (answer.reply.seq == seq) return grant(*call, id, answer);
+             return http_error(409, "overtaken", "another renewal came between",
+                               "count on the lease of before, and renew again");
+           });
+  });
+}
+
+void release(const std::shared_ptr<LockCall>& call, Fields& fields) {
+  const AcquisitionId id = fields.id(/*required=*/true);
+  if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
+  submit(call, {.action = machine::Release{call->name, id, {}}}, [call](const Answer& answer) {
+    if (answer.reply.outcome != Outcome::kReleased) return refusal(answer);
+    return as_json(200, {{"name", call->name}, {"released", true}});
+  });
+}
+
+void break_lock(const std::shared_ptr<LockCall>& call, Fields& fields) {
+  const auto token = detail::parse_number<std::uint64_t>(fields.text("token"));
+  if (!token || *token == 0) fields.spoil("'token' must be the text that inspection shows");
+  const auto by = owner_of(*call, fields);
+  if (by->reason.empty()) fields.spoil("'reason' must say why");
+  if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
+  submit(call, {.action = machine::Break{call->name, {0, *token}, {}, by}},
+         [call](const Answer& answer) {
+           if (answer.reply.outcome != Outcome::kReleased) return refusal(answer);
+           return as_json(200, {{"name", call->name}, {"broken", true}});
+         });
+}
+
+json ticket_json(const machine::TicketImage& ticket, machine::Instant at) {
+  json out = {
+      {"mode", ticket.mode.kind == machine::ModeKind::kShared      ? "shared"
+               : ticket.mode.kind == machine::ModeKind::kExclusive ? "exclusive"
+                                                                   : "permits"},
+      {"expires_in_ms", millis(std::max(ticket.lease_end - at, machine::Duration::zero()))}};
+  if (ticket.held) out["token"] = std::to_string(ticket.token.counter);
+  if (ticket.owner != nullptr) {
+    out["owner"] = ticket.owner->owner;
+    out["host"] = ticket.owner->host;
+    out["pid"] = ticket.owner->pid;
+    out["program"] = ticket.owner->program;
+    out["reason"] = ticket.owner->reason;
+    out["since_unix_ms"] = ticket.owner->since_unix_ms;
+  }
+  return out;
+}
+
+// Ids are never shown: who has one can end that hold.
+json sight_json(const LockSight& sight) {
+  json holders = json::array();
+  json queue = json::array();
+  if (sight.lock) {
+    for (const auto& ticket : sight.lock->tickets) {
+      if (!ticket.system) (ticket.held ? holders : queue).push_back(ticket_json(ticket, sight.at));
+    }
+  }
+  json out = {{"name", sight.name}, {"holders", holders}, {"queue", queue}};
+  if (sight.last_break) {
+    out["last_break"] = {{"token", std::to_string(sight.last_break->token.counter)}};
+    if (sight.last_break->by != nullptr) {
+      out["last_break"]["by"] = sight.last_break->by->owner;
+      out["last_break"]["reason"] = sight.last_break->by->reason;
+    }
+  }
+  return out;
+}
+
+void list(const std::shared_ptr<LockCall>& call, std::string_view query) {
+  std::string prefix;
+  std::string after;
+  std::size_t limit = kMostOnePage;
+  while (!query.empty()) {
+    const std::string_view part = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(part.size() + 1, query.size()));
+    const std::size_t equals = std::min(part.find('='), part.size());
+    const std::string_view key = part.substr(0, equals);
+    const auto value = detail::percent_decode(part.substr(std::min(equals + 1, part.size())));
+    if (!value || value->size() > kLongestLockName)
+      return call->done(bad("a query it cannot have"));
+    if (key == "prefix") {
+      prefix = *value;
+    } else if (key == "after") {
+      after = *value;
+    } else if (const auto number = detail::parse_number<std::size_t>(*value);
+               key == "limit" && number && *number >= 1 && *number <= kMostOnePage) {
+      limit = *number;
+    } else {
+      return call->done(bad("the query has prefix, after, and limit from 1 to 100"));
+    }
+  }
+  if (call->account != nullptr && !call->account->user->may_list(prefix)) {
+    return call->done(failed({Errc::kPermissionDenied, "no right to observe all of these"}));
+  }
+  call->scene.service->list(prefix, after, limit,
+                            [call, limit](const Result<std::vector<LockSight>>& sights) {
+                              if (!sights) return call->done(failed(sights.error()));
+                              json locks = json::array();
+                              for (const LockSight& each : *sights)
+                                locks.push_back(sight_json(each));
+                              json out = {{"locks", locks}};
+                              if (sights->size() == limit) out["next_after"] = sights->back().name;
+                              call->done(as_json(200, out));
+                            });
+}
+
+void inspect(const std::shared_ptr<LockCall>& call) {
+  call->scene.service->inspect(call->name, [call](const Result<LockSight>& sight) {
+    if (!sight) return call->done(failed(sight.error()));
+    LockSight named = *sight;
+    named.name = call->name;
+    call->done(as_json(200, sight_json(named)));
+  });
+}
+
+struct Verb {
+  std::string_view word;
+  Right right;
+  void (*run)(const std::shared_ptr<LockCall>&, Fields&);
+};
+constexpr Verb kVerbs[] = {{"acquire", Right::kAcquire, acquire},
+                           {"renew", Right::kAcquire, renew},
+                           {"release", Right::kAcquire, release},
+                           {"break", Right::kBreak, break_lock}};
+
+bool valid_name(const std::string& name) {
+  const auto control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
+  return !name.empty() && name.size() <= kLongestLockName &&
+         std::none_of(name.begin(), name.end(), control);
+}
+
+// nullopt: the user may, and not too often.
+std::optional<HttpAnswer> refuse_user(const LockCall& call, Right right) {
+  if (auto denied = refuse(call.account, right, call.name)) return failed(*denied);
+  if (call.account == nullptr) return std::nullopt;
+  if (auto often = call.account->refuse_rate(base::BootClock::now())) return failed(*often);
+  return std::nullopt;
+}
+
+void change(const std::shared_ptr<LockCall>& call, std::string_view word,
+            const HttpRequest& request) {
+  const auto* verb = std::find_if(std::begin(kVerbs), std::end(kVerbs),
+                                  [&](const Verb& each) { return each.word == word; });
+  if (verb == std::end(kVerbs)) {
+    return call->done(http_error(404, "no_such_path", "a lock has no such call",
+                                 "use acquire, renew, release or break"));
+  }
+  if (request.method != "POST") return call->done(wrong_method("POST"));
+  if (const auto refused = refuse_user(*call, verb->right)) return call->done(*refused);
+  // Nothing nests, so deep texts are refused before they are built.
+  const auto flat = [](int depth, json::parse_event_t, json&) { return depth <= 1; };
+  call->body = json::parse(request.body, flat, /*allow_exceptions=*/false);
+  if (!call->body.is_object()) return call->done(bad("the body must be one object of JSON"));
+  Fields fields(call->body);
+  verb->run(call, fields);
+}
+
+}  // namespace
+
+void answer_lock_call(const HttpScene& scene, std::string_view path, std::string_view query,
+                      const HttpRequest& request, const AccountPtr& account,
+                      const std::string& address, const Answered& done) {
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  if (scene.service == nullptr) return done(standing_by(scene.leader));
+  const auto call = std::make_shared<LockCall>(LockCall{.scene = scene,
+                                                        .name = {},
+                                                        .body = {},
+                                                        .account = account,
+                                                        .address = address,
+                                                        .done = done});
+  if (path.empty()) {
+    if (!reads) return done(wrong_method("GET, HEAD"));
+    if (account != nullptr) {
+      if (auto often = account->refuse_rate(base::BootClock::now())) return done(failed(*often));
+    }
+    return list(call, query);
+  }
+  path.remove_prefix(1);
+  const std::size_t slash = path.find('/');
+  auto name = detail::percent_decode(path.substr(0, slash));
+  if (!name || !valid_name(*name)) return done(bad("the path names no lock"));
+  call->name = *std::move(name);
+  if (slash != path.npos) return change(call, path.substr(slash + 1), request);
+  if (!reads) return done(wrong_method("GET, HEAD"));
+  if (const auto refused = refuse_user(*call, Right::kObserve)) return done(*refused);
+  inspect(call);
+}
+
+}  // namespace holdfast::server

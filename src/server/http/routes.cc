@@ -1,0 +1,106 @@
+#include "src/server/http/routes.h"
+
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+namespace holdfast::server {
+namespace {
+
+constexpr std::string_view kLocks = "/v1/locks";
+
+HttpAnswer plain(unsigned status, std::string text) {
+  return {.status = status, .type = "text/plain; charset=utf-8", .body = std::move(text)};
+}
+
+HttpAnswer readiness(const HttpScene& scene) {
+  if (scene.service == nullptr) {
+    return plain(503, scene.leader.empty() ? "standing by: no server leads yet\n"
+                                           : "standing by: " + scene.leader + " leads\n");
+  }
+  if (scene.service->state().full) return plain(503, "the journal takes nothing: it is full\n");
+  return plain(200, "ready\n");
+}
+
+void append_metric(std::string& out, std::string_view name, std::string_view type,
+                   std::string_view help, std::uint64_t value) {
+  out.append("# HELP ").append(name).append(" ").append(help);
+  out.append("\n# TYPE ").append(name).append(" ").append(type);
+  out.append("\n").append(name).append(" ").append(std::to_string(value)).append("\n");
+}
+
+HttpAnswer metrics(const HttpScene& scene) {
+  std::string out;
+  const auto gauge = [&out](std::string_view name, std::string_view help, std::uint64_t value) {
+    append_metric(out, name, "gauge", help, value);
+  };
+  gauge("holdfast_server_leads", "1: this server leads.", scene.service != nullptr ? 1 : 0);
+  gauge("holdfast_server_http_connections", "Open HTTP connections.", scene.connections);
+  if (scene.service != nullptr) {
+    const Service::State state = scene.service->state();
+    gauge("holdfast_server_holders", "Tickets that hold.", state.holders);
+    gauge("holdfast_server_waiters", "Tickets that wait.", state.waiters);
+    gauge("holdfast_server_uncommitted_bytes", "Bytes not in the journal yet.", state.uncommitted);
+    gauge("holdfast_server_journal_full", "1: the journal takes only renewals.",
+          state.full ? 1 : 0);
+  }
+  out +=
+      "# HELP holdfast_server_http_answers_total Answers by the class of their status.\n"
+      "# TYPE holdfast_server_http_answers_total counter\n";
+  for (const int digit : {2, 4, 5}) {
+    out += "holdfast_server_http_answers_total{class=\"" + std::to_string(digit) + "xx\"} " +
+           std::to_string(scene.answered[digit]) + "\n";
+  }
+  out +=
+      "# HELP holdfast_server_build_info The program's version.\n"
+      "# TYPE holdfast_server_build_info gauge\n"
+      "holdfast_server_build_info{version=\"" +
+      scene.greeting.version + "\",journal=\"" + scene.greeting.journal + "\"} 1\n";
+  return {.type = "text/plain; version=0.0.4; charset=utf-8", .body = std::move(out)};
+}
+
+bool reads(const HttpRequest& request) {
+  return request.method == "GET" || request.method == "HEAD";
+}
+
+}  // namespace
+
+HttpAnswer http_error(unsigned status, std::string_view code, const std::string& message,
+                      const std::string& next) {
+  const nlohmann::json body = {{"error", {{"code", code}, {"message", message}, {"next", next}}}};
+  return {.status = status,
+          .body = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
+}
+
+HttpAnswer wrong_method(const std::string& allowed) {
+  HttpAnswer answer = http_error(405, "method", "this path has no such method", "use " + allowed);
+  answer.headers.emplace_back("Allow", allowed);
+  return answer;
+}
+
+bool is_open_to_all(std::string_view target) { return target == "/healthz" || target == "/readyz"; }
+
+void answer_request(const HttpScene& scene, const HttpRequest& request, const AccountPtr& account,
+                    const std::string& address, Answered done) {
+  const std::string_view target = request.target;
+  const std::size_t mark = target.find('?');
+  const std::string_view path = target.substr(0, mark);
+  const std::string_view query = mark == target.npos ? "" : target.substr(mark + 1);
+  if (path == kLocks || path.starts_with("/v1/locks/")) {
+    return answer_lock_call(scene, path.substr(kLocks.size()), query, request, account, address,
+                            done);
+  }
+  const bool known = is_open_to_all(path) || path == "/metrics";
+  if (!known)
+    return done(http_error(404, "no_such_path", "there is nothing here", "see /v1/locks"));
+  if (!reads(request)) return done(wrong_method("GET, HEAD"));
+  if (path == "/healthz") return done(plain(200, "alive\n"));
+  if (path == "/readyz") return done(readiness(scene));
+  if (account != nullptr && !account->user->admin && !account->user->may_list("")) {
+    return done(http_error(403, "no_right", "metrics tell of all locks",
+                           "give the user observe:* or admin"));
+  }
+  done(metrics(scene));
+}
+
+}  // namespace holdfast::server
