@@ -44,26 +44,6 @@ class ServeCase(CliCase):
         self.server, said = self.serve("--listen", f"127.0.0.1:{self.port}", "--data", self.data)
         return said
 
-    def test_http_has_its_own_port_by_option_and_by_file(self):
-        file = self.path("serve.toml")
-        with open(file, "w", encoding="utf-8") as out:
-            out.write('[serve]\nlisten = "127.0.0.1:0"\njournal = "memory:"\n'
-                      'http = "127.0.0.1:0"\nhttp_host = "locks.example"\n')
-        for arguments in (["--config", file],
-                          ["--listen", "127.0.0.1:0", "--journal", "memory:", "--http",
-                           "127.0.0.1:0", "--http-host", "other.example,locks.example"]):
-            _, said = self.serve(*arguments)
-            connection = http.client.HTTPConnection(said["http"], timeout=PATIENCE)
-            connection.request("GET", "/readyz", headers={"Host": "locks.example"})
-            self.assertEqual(connection.getresponse().read(), b"ready\n")
-            connection.close()
-
-    def test_http_beyond_loopback_needs_users(self):
-        done = self.holdfast("serve", "--listen", "127.0.0.1:0", "--journal", "memory:", "--http",
-                             "0.0.0.0:0", timeout=PATIENCE)
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("--users FILE", done.stderr)
-
     def end(self, server):
         if server.poll() is None:
             server.kill()
@@ -256,6 +236,26 @@ class RefusalTest(ServeCase):
                 (("here",), "here")):
             with self.subTest(arguments=arguments):
                 self.assertIn(word, self.refused(*arguments))
+
+    def test_http_has_its_own_port_by_option_and_by_file(self):
+        file = self.path("serve.toml")
+        with open(file, "w", encoding="utf-8") as out:
+            out.write('[serve]\nlisten = "127.0.0.1:0"\njournal = "memory:"\n'
+                      'http = "127.0.0.1:0"\nhttp_host = "locks.example"\n')
+        for arguments in (["--config", file],
+                          ["--listen", "127.0.0.1:0", "--journal", "memory:", "--http",
+                           "127.0.0.1:0", "--http-host", "other.example,locks.example"]):
+            _, said = self.serve(*arguments)
+            connection = http.client.HTTPConnection(said["http"], timeout=PATIENCE)
+            connection.request("GET", "/readyz", headers={"Host": "locks.example"})
+            self.assertEqual(connection.getresponse().read(), b"ready\n")
+            connection.close()
+
+    def test_http_beyond_loopback_needs_users(self):
+        done = self.holdfast("serve", "--listen", "127.0.0.1:0", "--journal", "memory:", "--http",
+                             "0.0.0.0:0", timeout=PATIENCE)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("--users FILE", done.stderr)
 
 
 class FolderTest(ServeCase):

@@ -136,7 +136,11 @@ TEST_F(HttpTest, RefusesBodiesThatItDoesNotUnderstand) {
                            R"({"ttl_ms":1000,"mode":"both"})", R"({"ttl_ms":[[[[1]]]]})"}) {
     EXPECT_EQ(ask(posted("/v1/locks/a/acquire", body)).status, 400) << body;
   }
-  EXPECT_EQ(ask(posted("/v1/locks/%zz/acquire", "{}")).status, 400);
+  for (const char* name : {"%zz", "steps%2F..%2Frecord", "..", "a%0Ab"}) {
+    const std::string path = std::string("/v1/locks/") + name;
+    EXPECT_EQ(post(path + "/acquire", {{"ttl_ms", 1000}}).status, 400) << name;
+    EXPECT_EQ(get(path).status, 400) << name;
+  }
   EXPECT_EQ(ask(posted("/v1/locks/a/steal", "{}")).status, 404);
 }
 

@@ -19,7 +19,7 @@ using machine::AcquisitionId;
 using machine::Outcome;
 using nlohmann::json;
 
-constexpr std::size_t kLongestLockName = 1'024;
+constexpr std::size_t kLongestLockName = 256;
 constexpr std::size_t kLongestText = 256;
 constexpr std::size_t kMostOnePage = 100;
 
@@ -354,10 +354,11 @@ constexpr Verb kVerbs[] = {{"acquire", Right::kAcquire, acquire},
                            {"release", Right::kAcquire, release},
                            {"break", Right::kBreak, break_lock}};
 
+// A primitive's inner locks are out of reach: no name of a user has a part '..' (safety rule 60).
 bool valid_name(const std::string& name) {
   const auto control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
-  return !name.empty() && name.size() <= kLongestLockName &&
-         std::none_of(name.begin(), name.end(), control);
+  return !name.empty() && ("/" + name + "/").find("/../") == name.npos &&
+         name.size() <= kLongestLockName && std::none_of(name.begin(), name.end(), control);
 }
 
 // nullopt: the user may, and not too often.
