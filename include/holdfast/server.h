@@ -56,8 +56,8 @@ struct ServerOptions {
   // Where clients connect to. Beyond loopback it needs `users`, and TLS or `plaintext`. Port 0: the
   // system chooses one.
   std::string listen = "127.0.0.1:7420";
-  // Where the HTTP port listens; empty: there is none. The same rules as for `listen`; users, TLS and
-  // its certificate are the same, too.
+  // Where the HTTP port listens; empty: there is none. It has the rules of `listen`, and the same
+  // users and certificate.
   std::string http{};
   // Names by which HTTP clients may call this server, with ',' between them, beside localhost, the
   // address itself and the host of `advertise`. Others are refused: see docs/stores/holdfast.md.

@@ -380,8 +380,8 @@ makes it read the users and the certificate again.
   --clients-stopped say that no client of this journal runs any more; a restored copy then grants at
                     once, and not after 24 h
   --json            print an object when it serves: url, address, http, journal, journal_id,
-                    new_journal, term, locks, restored, quiet_s, pid; one when it stops; and on a shared journal
-                    one when it stands by, with the leader
+                    new_journal, term, locks, restored, quiet_s, pid; one when it stops;
+                    and on a shared journal one when it stands by, with the leader
   --log-format F    the format of stderr: text, json or logfmt
   -q, --quiet       print failures only
 

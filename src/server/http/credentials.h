@@ -1,4 +1,4 @@
-// What the head of a request says of its sender and of the server that it means.
+// The head of a request says who sends it, and which server it means.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -17,7 +17,7 @@ struct Credentials {
   std::string password;
 };
 
-// Of "Basic ..."; nullopt: it is nothing like it.
+// Reads "Basic ..."; nullopt: it is nothing like it.
 std::optional<Credentials> read_credentials(std::string_view authorization);
 
 // "Locks.example:7421" is "locks.example"; "[::1]:1" is "[::1]".

@@ -23,7 +23,7 @@ struct HttpRequest {
   std::string origin;
   std::string authorization;
   std::string content_type;
-  std::string marker;  // Of the header Holdfast-Request.
+  std::string marker;  // The header Holdfast-Request.
   std::string body;
   bool keep_alive = false;
 };

@@ -309,7 +309,7 @@ void HttpFront::serve(Service& service) {
 void HttpFront::stand_by(const std::string& leader) {
   impl_->scene.service = nullptr;
   impl_->scene.leader = leader;
-  // What they asked the service is not answered any more.
+  // Their requests under way are not answered any more.
   while (!impl_->peers.empty()) impl_->close(PeerPtr(impl_->peers.begin()->second));
 }
 

@@ -43,7 +43,7 @@ HttpAnswer as_json(unsigned status, const json& body) {
 }
 
 HttpAnswer bad(const std::string& message) {
-  return http_error(400, "bad_request", message, "see docs/stores/holdfast-http.md");
+  return http_error(400, "bad_request", message, "see docs/guide/http.md");
 }
 
 HttpAnswer failed(const Error& error) {
@@ -212,8 +212,8 @@ void acquire(const std::shared_ptr<LockCall>& call, Fields& fields) {
   });
 }
 
-// The service orders renewals by a number that its native clients count. HTTP callers do not, so the
-// number after the ticket's own is taken.
+// The service orders renewals by a number that its native clients count. HTTP callers do not, so
+// the number after the ticket's own is taken.
 void renew(const std::shared_ptr<LockCall>& call, Fields& fields) {
   const AcquisitionId id = fields.id(/*required=*/true);
   const machine::Duration ttl = fields.ttl();

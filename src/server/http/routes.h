@@ -1,4 +1,4 @@
-// What the HTTP port answers to a request whose sender is known (docs/design/0062-http-port.md).
+// The HTTP port's answers to a request whose sender is known (docs/design/0062-http-port.md).
 //
 // Guarantee: `done` is called once, within the call or later on the loop, unless the service ends
 // before. Thread-safety: the loop only. Blocking: never.
