@@ -251,6 +251,22 @@ class RefusalTest(ServeCase):
             self.assertEqual(connection.getresponse().read(), b"ready\n")
             connection.close()
 
+    def test_the_calls_of_the_guide_work_as_they_are_written(self):
+        guide = os.path.join(os.path.dirname(__file__), "../../docs/guide/http.md")
+        with open(guide, encoding="utf-8") as page:
+            script = re.search(r"```sh\n(.*?)```", page.read(), re.S).group(1)
+        _, said = self.serve("--listen", "127.0.0.1:0", "--journal", "memory:", "--http",
+                             "127.0.0.1:0")
+        script = script.replace("127.0.0.1:7421", said["http"])
+        done = subprocess.run(["bash", "-eu", "-c", script], env=self.env, capture_output=True,
+                              text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        taken, renewed, seen, ended = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual((taken["name"], taken["ttl_ms"]), ("report", 30000))
+        self.assertEqual((renewed["id"], renewed["token"]), (taken["id"], taken["token"]))
+        self.assertEqual([each["owner"] for each in seen["holders"]], ["nightly"])
+        self.assertNotIn("error", ended)
+
     def test_http_beyond_loopback_needs_users(self):
         done = self.holdfast("serve", "--listen", "127.0.0.1:0", "--journal", "memory:", "--http",
                              "0.0.0.0:0", timeout=PATIENCE)
