@@ -307,7 +307,8 @@ Examples
   holdfast failover return
 )";
 
-constexpr std::string_view kId = R"(holdfast id init|next|decode|workers|status|floor [options] [NAME|ID]
+constexpr std::string_view kId =
+    R"(holdfast id init|next|decode|workers|status|floor [options] [NAME|ID]
 
 Gives ids that grow with time and never repeat: 63 bits of time, worker and sequence. Each process
 on this host takes a free worker number, which a file keeps. Give every host numbers of its own, or

@@ -17,7 +17,7 @@ inline constexpr std::uint64_t kDefaultIdWorkers = 64;
 struct IdShape {
   ids::Layout layout;
   ids::ClockPolicy policy;
-  std::uint64_t first = 0;  // Of the worker numbers.
+  std::uint64_t first = 0;  // The worker numbers go from here to the last one.
   std::uint64_t last = 0;
 };
 Result<IdShape> id_shape(const IdOptions& options);
@@ -25,7 +25,7 @@ Result<IdShape> id_shape(const IdOptions& options);
 std::string id_time_text(std::chrono::milliseconds unix_time);
 // Complains. Returns the exit status.
 int id_failed(const IdOptions& options, const Error& error);
-// What `init` says of a layout, below its first line.
+// The lines of `init` about a layout, below its first one.
 std::string id_shape_text(const IdShape& shape);
 
 // The source of the namespace, of either kind.

@@ -14,7 +14,7 @@
 
 namespace holdfast::client {
 
-// What a store of a server needs of a context, as long as its records are there.
+// A server's store needs these parts of a context as long as its records are there.
 struct RecordsLoop final : port::Listener {
   void on_push(const port::Push&) override {}
 

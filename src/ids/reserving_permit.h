@@ -30,7 +30,7 @@ struct ReservePlan {
 
 class ReservingPermit : public WorkerPermit {
  public:
-  // What is kept of a worker. `rounds`: only with a policy of rounds.
+  // All that is kept of a worker. `rounds`: only with a policy of rounds.
   struct Bounds {
     std::int64_t reserved_until = 0;
     std::optional<Rounds> rounds{};
@@ -42,7 +42,7 @@ class ReservingPermit : public WorkerPermit {
 
   // A thread reserves ahead while ids are taken, so that next() rarely waits.
   void start();
-  // What it does each time.
+  // The thread does this each time.
   void look_ahead() HOLDFAST_EXCLUDES(mutex_);
 
   // The bound that a new holder writes at this unit.

@@ -185,11 +185,8 @@ asio::awaitable<void> use_every_call(Client client, std::string url) {
   EXPECT_TRUE(info && *info && (*info)->holders.size() == 1);
   EXPECT_EQ(info.value().value().holders.front().who.reason, options.reason);
   Result<bool> current = co_await async_check(client, "a", lease->token(), use_awaitable);
-  if (client.guarantees().fenced) {
-    EXPECT_TRUE(current && *current);
-  } else {
-    EXPECT_EQ(current.error().code(), Errc::kUnsupported);
-  }
+  EXPECT_TRUE(client.guarantees().fenced ? current && *current
+                                         : current.error().code() == Errc::kUnsupported);
   Result<std::vector<LockInfo>> all = co_await async_list(client, "", 10, use_awaitable);
   if (client.guarantees().list) {
     EXPECT_TRUE(all && all->size() == 2);

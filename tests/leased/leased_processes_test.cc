@@ -1,5 +1,5 @@
-// Processes that lease worker numbers from one store, and are killed, or stopped beyond their lease,
-// at any moment.
+// Processes that lease worker numbers from one store, and are killed, or stopped beyond their
+// lease, at any moment.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

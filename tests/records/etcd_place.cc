@@ -1,36 +1,32 @@
-// One etcd of one member, and a prefix of its own for each case.
-#include <string>
-
+// One etcd, and a prefix of its own for each case.
 #include "tests/records/place.h"
 #include "tests/support/etcd_server.h"
 
 namespace holdfast::testing {
 namespace {
 
-support::EtcdCluster& cluster() {
+support::EtcdCluster& server() {
   static support::EtcdCluster one;
   return one;
 }
 
 class EtcdPlace final : public Place {
  public:
-  EtcdPlace() {
-    static int places = 0;
-    prefix_ = "place-" + std::to_string(++places);
-  }
   std::string url(const std::string& query) const override {
-    return with_query(cluster().url() + "/" + prefix_, query);
+    return with_query(server().url("/" + prefix_), query);
   }
   bool has_server() const override { return true; }
   void kill_and_start() override {
-    cluster().kill9();
-    cluster().start();
+    server().kill9();
+    server().start();
+    server().await_health();
   }
-  void pause() override { cluster().pause(); }
-  void resume() override { cluster().resume(); }
+  void pause() override { server().pause(); }
+  void resume() override { server().resume(); }
 
  private:
-  std::string prefix_;
+  static inline int places_ = 0;
+  const std::string prefix_ = "test" + std::to_string(++places_);
 };
 
 }  // namespace

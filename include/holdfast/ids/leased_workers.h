@@ -42,8 +42,8 @@ struct LeasedWorkersSpec {
 };
 
 struct LeasedWorkersOptions {
-  // Of a worker's lease, but at least the store's shortest one (Guarantees::min_ttl). Also half of
-  // the time that is reserved ahead, so that a crash costs up to 2 ttl of logical time.
+  // The length of a worker's lease, but at least the store's shortest one (Guarantees::min_ttl). So
+  // long, and up to twice that, is reserved ahead: a crash costs up to 2 ttl of logical time.
   std::chrono::milliseconds ttl{30'000};
   std::chrono::milliseconds request_timeout{5'000};
   // Refuses a store that may forget a write that it has answered.

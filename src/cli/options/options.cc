@@ -417,7 +417,7 @@ Result<void> parse_bench(const Arguments& arguments, BenchOptions& into) {
   return parsed;
 }
 
-// What is for the ids of a store, and what is not.
+// Refuses options of a store without one, and others beside one.
 Result<void> check_id_store(const IdOptions& options) {
   const bool in_store = options.common.store.has_value();
   if (in_store && (options.file || options.uuid || options.ulid)) {

@@ -66,7 +66,7 @@ class ProcessClock final : public IdClock {
   std::int64_t tick() override { return world_.ticks; }
   void sleep(nanoseconds time) override { world_.pass(std::max(time, nanoseconds(1'000))); }
 
-  nanoseconds offset{};  // Of the wall clock.
+  nanoseconds offset{};  // The wall clock is set by so much.
 
  private:
   SharedWorld& world_;

@@ -39,7 +39,7 @@ struct WorkersHead {
 struct SlotState {
   std::uint64_t worker = 0;
   Token token{};             // Its writer's.
-  std::uint64_t number = 0;  // Of the write, by that token.
+  std::uint64_t number = 0;  // That writer counts its writes.
   ReservingPermit::Bounds bounds{};
   std::string host{};
   std::int64_t pid = 0;

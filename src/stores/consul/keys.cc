@@ -27,6 +27,8 @@ std::string Keys::value(std::string_view lock) const {
   return locks_ + "v/" + encoded(path_of(lock));
 }
 
+std::string Keys::kept(std::string_view record) const { return prefix_ + "k/" + encoded(record); }
+
 std::string Keys::locks(std::string_view prefix) const {
   const std::string path = path_of(prefix);
   // The key of the lock with just this name differs from the keys of longer names.

@@ -4,6 +4,7 @@
 //   PREFIX/l/NAME/c/KEY/out   what that one has left to the next (handoff.h)
 //   PREFIX/l/NAME/record      what the engine keeps beside the contenders
 //   PREFIX/v/NAME             the value beside a lock
+//   PREFIX/k/KEY              a record of ids (records.h)
 //   PREFIX/s/SESSION/fence    ends with the session; its index is the number of a client's writes'
 //   PREFIX/s/SESSION/knock    era (backend.h); others notify by it
 //
@@ -39,6 +40,7 @@ class Keys {
   }
   std::string record(std::string_view lock) const { return folder(lock) + "record"; }
   std::string value(std::string_view lock) const;
+  std::string kept(std::string_view record) const;
   std::string fence(std::string_view session) const {
     return prefix_ + session_part(session) + "fence";
   }

@@ -43,6 +43,10 @@ std::string Keys::session(std::int64_t lease) const { return root_ + "hf1/s/" + 
 
 std::string Keys::notify(std::string_view tag) const { return root_ + "hf1/k/" + std::string(tag); }
 
+std::string Keys::kept(std::string_view record) const {
+  return root_ + "hf1/r/" + escaped(record);
+}
+
 std::string Keys::folders(std::string_view name_prefix) const {
   return root_ + "hf1/l/" + escaped(name_prefix);
 }

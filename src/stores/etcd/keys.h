@@ -5,6 +5,7 @@
 //   <prefix>hf1/l/<name>/v          the value beside it
 //   <prefix>hf1/s/<lease>           a client's session
 //   <prefix>hf1/k/<lease>           written by others to notify its client
+//   <prefix>hf1/r/<key>             a record of ids (records.h)
 //
 // In a name '%' and '/' are written %25 and %2F, so no folder is a prefix of another one's keys.
 // With recipe=etcd the contenders are <prefix><name>/<key>, like those of etcd's own locks; only
@@ -35,6 +36,7 @@ class Keys {
   std::string value(std::string_view lock) const;
   std::string session(std::int64_t lease) const;
   std::string notify(std::string_view tag) const;
+  std::string kept(std::string_view record) const;
 
   // The prefix of the folders of all locks whose names begin so.
   std::string folders(std::string_view name_prefix) const;

@@ -1,10 +1,13 @@
 #include "src/stores/etcd/records.h"
 
+#include <cstdint>
 #include <future>
+#include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
-#include "holdfast/detail/percent.h"
+#include "src/stores/etcd/keys.h"
 #include "src/stores/etcd/requests.h"
 #include "src/stores/etcd/transport/rpc.h"
 
@@ -12,65 +15,65 @@ namespace holdfast::stores::etcd {
 namespace {
 
 using base::BootInstant;
-using NewVersion = std::optional<std::uint64_t>;
+using port::Record;
+using Version = std::optional<std::uint64_t>;
 
 class EtcdRecords final : public port::Records {
  public:
   EtcdRecords(const EtcdAddress& address, std::unique_ptr<Rpc> rpc)
-      : root_((address.prefix.empty() ? "" : address.prefix + "/") + "hf1/r/"),
-        rpc_(std::move(rpc)) {}
+      : keys_(address.prefix, /*foreign_recipe=*/false), rpc_(std::move(rpc)) {}
   ~EtcdRecords() override { rpc_->close(); }
 
-  Result<std::optional<port::Record>> read(const std::string& key, BootInstant by) override {
-    const auto found = ask(one_key(place_of(key)), by, /*reads_only=*/true);
-    if (!found) return found.error();
-    if (found->kvs_size() == 0) return std::optional<port::Record>();
-    const wire::KeyValue& one = found->kvs(0);
-    return std::optional(port::Record{one.value(), static_cast<std::uint64_t>(one.mod_revision())});
+  Result<std::optional<Record>> read(const std::string& key, BootInstant by) override {
+    wire::TxnRequest txn;
+    txn.add_success()->mutable_request_delete_range()->set_key(keys_.kept("") + "/none");
+    *txn.add_success()->mutable_request_range() = one_key(keys_.kept(key));
+    const auto answer = ask(std::move(txn), by, /*reads_only=*/true);
+    if (!answer) return answer.error();
+    if (answer->responses_size() != 2) return Error(Errc::kCorruptState, "etcd: half an answer");
+    const wire::RangeResponse& found = answer->responses(1).response_range();
+    if (found.kvs_size() == 0) return std::optional<Record>();
+    return std::optional(
+        Record{found.kvs(0).value(), static_cast<std::uint64_t>(found.kvs(0).mod_revision())});
   }
 
-  Result<NewVersion> create(const std::string& key, const std::string& text,
-                            BootInstant by) override {
+  Result<Version> create(const std::string& key, const std::string& text, BootInstant by) override {
     wire::TxnRequest txn;
-    compare_created(txn, place_of(key), 0);
-    return write(std::move(txn), key, text, by);
+    compare_created(txn, keys_.kept(key), 0);
+    put(txn, keys_.kept(key), text, 0);
+    return change(std::move(txn), by);
   }
 
-  Result<NewVersion> replace(const std::string& key, std::uint64_t version, const std::string& text,
-                             BootInstant by) override {
-    if (version == 0) return NewVersion();  // To etcd that means a key that is not there.
+  Result<Version> replace(const std::string& key, std::uint64_t version, const std::string& text,
+                          BootInstant by) override {
+    // A revision of zero would stand for a key that is not there.
+    constexpr auto kNewest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    if (version == 0 || version > kNewest) return Version();
     wire::TxnRequest txn;
-    compare_modified(txn, place_of(key), static_cast<std::int64_t>(version));
-    return write(std::move(txn), key, text, by);
+    compare_modified(txn, keys_.kept(key), static_cast<std::int64_t>(version));
+    put(txn, keys_.kept(key), text, 0);
+    return change(std::move(txn), by);
   }
 
   std::string forgets() const override { return {}; }
 
  private:
-  std::string place_of(const std::string& key) const {
-    return root_ + detail::percent_encode(key, [](char c) { return c != '%' && c != '/'; });
+  Result<Version> change(wire::TxnRequest txn, BootInstant by) {
+    const auto answer = ask(std::move(txn), by, /*reads_only=*/false);
+    if (!answer) return answer.error();
+    if (!answer->succeeded()) return Version();
+    return Version(static_cast<std::uint64_t>(answer->header().revision()));
   }
 
-  Result<NewVersion> write(wire::TxnRequest txn, const std::string& key, const std::string& text,
-                           BootInstant by) {
-    put(txn, place_of(key), text, /*lease=*/0);
-    const auto done = ask(std::move(txn), by, /*reads_only=*/false);
-    if (!done) return done.error();
-    if (!done->succeeded()) return NewVersion();
-    return NewVersion(static_cast<std::uint64_t>(done->header().revision()));
-  }
-
-  template <typename Request>
-  Result<typename Method<Request>::Response> ask(Request request, BootInstant by, bool reads_only) {
-    using Response = typename Method<Request>::Response;
-    const auto told = std::make_shared<std::promise<Result<Response>>>();
+  Result<wire::TxnResponse> ask(wire::TxnRequest txn, BootInstant by, bool reads_only) {
+    const auto told = std::make_shared<std::promise<Result<wire::TxnResponse>>>();
     auto answer = told->get_future();
-    rpc_->call(std::move(request), How{by, reads_only, std::nullopt},
-               [told](Result<Response> result) { told->set_value(std::move(result)); });
+    rpc_->call(std::move(txn), How{by, reads_only, std::nullopt},
+               [told](Result<wire::TxnResponse> result) { told->set_value(std::move(result)); });
     return answer.get();
   }
 
-  const std::string root_;
+  const Keys keys_;
   const std::unique_ptr<Rpc> rpc_;
 };
 
@@ -78,15 +81,11 @@ class EtcdRecords final : public port::Records {
 
 Result<std::unique_ptr<port::Records>> open_records(const EtcdAddress& address,
                                                     BootInstant open_by) {
-  if (address.foreign_recipe) {
-    return Error(Errc::kInvalidArgument,
-                 "etcd: ids keep their records in Holdfast's own form: leave recipe= out");
-  }
   auto rpc = Rpc::make(address);
   if (!rpc) return rpc.error();
-  auto records = std::make_unique<EtcdRecords>(address, *std::move(rpc));
-  if (const auto tried = records->read("", open_by); !tried) return tried.error();
-  return std::unique_ptr<port::Records>(std::move(records));
+  auto made = std::make_unique<EtcdRecords>(address, *std::move(rpc));
+  if (auto tried = made->read("", open_by); !tried) return tried.error();
+  return std::unique_ptr<port::Records>(std::move(made));
 }
 
 }  // namespace holdfast::stores::etcd

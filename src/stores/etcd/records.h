@@ -1,10 +1,13 @@
-// The records of ids on etcd: one key for each, without a lease. A version is the key's
-// modification revision, which never comes again in one cluster.
+// The records of ids in an etcd cluster.
 //
-//   <prefix>hf1/r/<key>   the text; in the key '%' and '/' are written %25 and %2F
+//   <prefix>hf1/r/<key>   the text, without a lease; its mod_revision is the version
 //
-// Guarantee, thread-safety, blocking, ownership, errors: as port::Records. Nothing is forgotten but
-// by a cluster that lost its majority's disks, or was restored.
+// A change is a transaction that compares the revision. read() is a transaction, too, with a
+// deletion of nothing in it: a member that stood still may answer a plain linearizable read with
+// old data (etcd #20418), and this one goes the way of a write.
+//
+// Guarantee, thread-safety, errors: as port::Records. Blocking: until `by`.
+// Ownership: a gRPC client of its own.
 #pragma once
 
 #include <memory>
@@ -16,7 +19,7 @@
 
 namespace holdfast::stores::etcd {
 
-// Asks the servers once. Errors: kInvalidArgument, kUnavailable, kPermissionDenied.
+// Asks the cluster once. Errors: as Rpc::make(); kUnavailable, kPermissionDenied.
 Result<std::unique_ptr<port::Records>> open_records(const EtcdAddress& address,
                                                     base::BootInstant open_by);
 

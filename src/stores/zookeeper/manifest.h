@@ -25,6 +25,7 @@ inline constexpr StoreKind kManifest{
     .open_options = kOpenOptions,
     .leaves_out = kLeavesOut,
     .bound_to_client = true,
+    .has_records = true,
 };
 
 }  // namespace holdfast::stores::zookeeper

@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "src/contend/contend_store.h"
+#include "src/port/records_job.h"
 #include "src/stores/zookeeper/backend.h"
 #include "src/stores/zookeeper/listeners.h"
+#include "src/stores/zookeeper/records.h"
 #include "src/stores/zookeeper/url.h"
 
 namespace holdfast::stores {
@@ -21,6 +23,9 @@ Result<std::unique_ptr<port::Store>> make_zookeeper_store(port::StoreUrl url,
   auto address = zookeeper::parse_zookeeper_url(url);
   if (!address) return address.error();
   if (auto known = port::reject_unknown_options(url, "zookeeper"); !known) return known.error();
+  if (context.records != nullptr) {
+    return port::answer(*context.records, zookeeper::open_records(*address, context));
+  }
   const auto session = address->session;
   contend::FirstContact contact;
   // The client library keeps trying without saying why. This check finds the reason, and leaves
