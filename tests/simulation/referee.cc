@@ -31,8 +31,8 @@ void Referee::on_extended(const std::string& name, const machine::Token& token, 
 
 void Referee::on_event(const LockEvent& event) {
   const std::string who = event.who.owner + " " + event.who.trace_id;
-  constexpr const char* kKinds[] = {"granted",   "queued", "released", "expired",
-                                    "cancelled", "broken", "forgotten"};
+  constexpr const char* kKinds[] = {"granted",   "queued", "released",  "expired",
+                                    "cancelled", "broken", "forgotten", "missed"};
   trace(event.name + ": " + who + " " + kKinds[static_cast<std::size_t>(event.kind)] + " " +
         text_of(event.token));
   switch (event.kind) {
@@ -49,6 +49,7 @@ void Referee::on_event(const LockEvent& event) {
     case LockEventKind::kCancelled:
     case LockEventKind::kBroken:
     case LockEventKind::kForgotten: on_ended(event, who); break;
+    case LockEventKind::kMissed: check(false, "the store in memory misses nothing"); break;
   }
 }
 
