@@ -93,7 +93,7 @@ int check_in_store(const FenceOptions& options, const Token& token) {
     const auto current = client.check(options.resource, token);
     if (!current) return fail(current.error(), settings.shown_store);
     const std::string name = printable(options.resource);
-    if (!*current && !options.common.quiet && !options.common.json) {
+    if (!*current && !options.common.json) {
       complain("no holder of " + in_quotes(options.resource) + " has the token " +
                token.to_string() + ": that hold has ended, so stop ('holdfast inspect' tells who " +
                "holds it)");

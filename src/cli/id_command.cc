@@ -60,7 +60,7 @@ Result<std::pair<std::uint64_t, std::uint64_t>> range_of(const IdOptions& option
   };
   const auto first = number(0, dash);
   const auto last = dash == text.npos ? first : number(dash + 1, text.npos);
-  if (first && last) return std::pair{*first, *last};
+  if (first && last && *first <= *last) return std::pair{*first, *last};
   return invalid("--workers: " + in_quotes(text) + " is no range: write 0-63, or one number");
 }
 

@@ -71,6 +71,13 @@ Result<std::unique_ptr<ids::IdSource>> open_store_ids(const IdOptions& options) 
 }
 
 int init_store_ids(const IdOptions& options) {
+  if (options.durable) {
+    // There is no such namespace yet, but the store is looked at first.
+    const auto tried = open_workers(options);
+    if (!tried && tried.error().code() == Errc::kUnsupported) {
+      return id_failed(options, tried.error());
+    }
+  }
   if (options.segments) return init_segments(options);
   const auto shape = id_shape(options);
   if (!shape) return usage_error("id", shape.error());

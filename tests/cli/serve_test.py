@@ -177,7 +177,9 @@ class RestartTest(ServeCase):
             self.server.send_signal(number)
             self.assertEqual(self.server.wait(PATIENCE), 0)
             self.assertEqual(json.loads(self.server.stdout.readline())["event"], "stopped")
-            self.assertEqual(self.server.stderr.read(), "")
+            # This host's disk may be nearly full, which is worth a warning.
+            said = [line for line in self.server.stderr if "the disk of the journal" not in line]
+            self.assertEqual(said, [])
             self.start()
             self.ok("release", lease)
             self.server.terminate()

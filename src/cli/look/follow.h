@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstddef>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -21,10 +22,17 @@ namespace holdfast::cli {
 template <typename Event>
 class EventQueue {
  public:
-  void push(const Event& event) {
+  static constexpr std::size_t kMost = 100'000;
+
+  // False: nobody reads what is printed, and so many wait. Then those are dropped, and it is the
+  // caller's to say so.
+  bool push(const Event& event) {
     const std::lock_guard guard(mutex_);
+    const bool fits = events_.size() < kMost;
+    if (!fits) events_.clear();
     events_.push_back(event);
     bell_.ring();
+    return fits;
   }
   std::deque<Event> take() {
     const std::lock_guard guard(mutex_);

@@ -109,7 +109,9 @@ std::string event_text(const LockEvent& event) {
   std::string out = local_time(std::chrono::system_clock::now()) + "  " + event_word(event.kind);
   out.append(out.size() < 20 ? 20 - out.size() : 1, ' ');
   if (event.kind == LockEventKind::kMissed) {
-    return out + " the connection to the store was lost: changes before now may be missing\n";
+    return out +
+           " changes before now are missing: the connection to the store was lost, or nobody read "
+           "this\n";
   }
   out += " " + printable(event.name) + "  " + sentence_of(event.who);
   if (event.token != Token{}) out += "  token " + event.token.to_string();
@@ -122,7 +124,10 @@ int watch_events(const Client& client, const LookOptions& options, const Setting
                  const Signals& signals) {
   auto queue = std::make_shared<EventQueue<LockEvent>>();
   const auto watch =
-      client.watch(options.name, [queue](const LockEvent& event) { queue->push(event); });
+      client.watch(options.name, [queue, prefix = options.name](const LockEvent& event) {
+        if (queue->push(event)) return;
+        queue->push({LockEventKind::kMissed, prefix, {}, {}, {}});
+      });
   if (!watch) return fail(watch.error(), settings.shown_store);
   return follow(*queue, signals, options.count, [&](const LockEvent& event) {
     return options.common.json ? to_line(to_json(event)) : event_text(event);

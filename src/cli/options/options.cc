@@ -460,7 +460,7 @@ Result<void> parse_id(const Arguments& arguments, IdOptions& into) {
   table.flag("--segments", into.segments);
   table.value("--require", into.durable, [](const std::string& text) -> Result<bool> {
     if (text == "durable") return true;
-    return invalid("--require: ids know 'durable' only, not " + in_quotes(text));
+    return invalid("ids know 'durable' only, not " + in_quotes(text));
   });
   table.value("--floor", into.floor, read_text);
   table.value("--reason", into.reason, read_text);

@@ -1,13 +1,13 @@
 #include "holdfast/ids/leased_workers.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "holdfast/client.h"
 #include "src/base/abandon.h"
 #include "src/base/clock.h"
 #include "src/base/fork_guard.h"
-#include "src/base/random.h"
 #include "src/client/ask.h"
 #include "src/ids/leased/slot.h"
 
@@ -106,8 +106,9 @@ Result<std::unique_ptr<Snowflake>> LeasedWorkers::take(std::int64_t start_above)
                             .ttl = state_->options.ttl,
                             .request_timeout = state_->options.request_timeout};
   const std::uint64_t workers = head.spec.workers;
-  // Processes that begin together do not all ask for the same number.
-  const std::uint64_t from = base::random_128().low % workers;
+  // Hosts begin at numbers of their own. So one whose clock is wrong, and which reserves a far time,
+  // spoils the numbers that it uses, and not those of others.
+  const std::uint64_t from = std::hash<std::string>()(host_name()) % workers;
   std::uint64_t ahead = 0;
   for (std::uint64_t i = 0; i < workers; ++i) {
     const std::uint64_t worker = (from + i) % workers;
@@ -125,9 +126,10 @@ Result<std::unique_ptr<Snowflake>> LeasedWorkers::take(std::int64_t start_above)
   return Error(Errc::kQueueFull,
                "every worker number of the ids '" + head.name + "' is taken" +
                    (ahead == 0 ? std::string()
-                               : ", or its time is reserved too far ahead of the clock (" +
-                                     std::to_string(ahead) + " of them)") +
-                   ": 'holdfast id workers' shows by whom");
+                               : ", or its time is reserved too far ahead of this host's clock (" +
+                                     std::to_string(ahead) +
+                                     " of them): that clock is wrong, or another one was") +
+                   ". 'holdfast id workers' shows by whom, and until when");
 }
 
 Result<std::vector<LeasedWorker>> LeasedWorkers::workers() const {
@@ -147,7 +149,7 @@ Result<std::vector<LeasedWorker>> LeasedWorkers::workers() const {
     }();
     if (!record) return record.error();
     if (!*record) return Error(Errc::kCorruptState, where + ": its record is missing");
-    const auto slot = SlotState::parse((*record)->text, worker, where);
+    const auto slot = SlotState::parse((*record)->text, head.incarnation, worker, where);
     if (!slot) return slot.error();
     all.push_back({.worker = worker,
                    .held = *lock && !(*lock)->holders.empty(),

@@ -30,12 +30,6 @@ constexpr int kMostTries = 5;
 
 Error unfit(const std::string& what) { return {Errc::kInvalidArgument, what}; }
 
-std::string host_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 Result<std::size_t> rounds_of(const LeasedWorkersSpec& spec) {
   const auto tried = Snowflake::make({.layout = spec.layout, .policy = spec.policy});
   if (!tried) return tried.error();
@@ -89,6 +83,12 @@ Result<void> make_record(Records& records, const std::string& key, const std::st
 
 }  // namespace
 
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
 std::string WorkersHead::slot_key(std::uint64_t worker) const {
   return head_key(name) + "/" + incarnation + "/" + std::to_string(worker);
 }
@@ -123,7 +123,8 @@ Result<WorkersHead> WorkersHead::parse(const std::string& name, const std::strin
 
 std::string SlotState::text() const {
   RecordText record{std::string(kSlotKind)};
-  record.add_number("worker", worker)
+  record.add("incarnation", incarnation)
+      .add_number("worker", worker)
       .add("token", token.to_string())
       .add_number("number", number)
       .add_number("reserved_until", bounds.reserved_until)
@@ -140,17 +141,20 @@ std::string SlotState::text() const {
   return record.text();
 }
 
-Result<SlotState> SlotState::parse(const std::string& text, std::uint64_t worker,
-                                   const std::string& where) {
+Result<SlotState> SlotState::parse(const std::string& text, const std::string& incarnation,
+                                   std::uint64_t worker, const std::string& where) {
   const auto record = RecordText::parse(text, kSlotKind, where);
   if (!record) return record.error();
   const auto token = Token::parse(record->value("token").value_or(""));
   const auto number = record->number<std::uint64_t>("number");
   const auto reserved = record->number<std::int64_t>("reserved_until");
-  if (record->number<std::uint64_t>("worker") != worker || !token || !number || !reserved) {
-    return Error(Errc::kCorruptState, where + ": its numbers make no sense");
+  const bool own = record->value("incarnation") == incarnation &&
+                   record->number<std::uint64_t>("worker") == worker;
+  if (!own || !token || !number || !reserved) {
+    return Error(Errc::kCorruptState, where + ": it is another slot's, or makes no sense");
   }
-  SlotState state{.worker = worker,
+  SlotState state{.incarnation = incarnation,
+                  .worker = worker,
                   .token = *token,
                   .number = *number,
                   .bounds = {*reserved, {}},
@@ -187,7 +191,7 @@ Result<void> create_workers(Records& records, const std::string& name,
   const WorkersHead head{name, fresh_incarnation(), spec};
   const std::size_t rounds = *rounds_of(spec);
   for (std::uint64_t worker = 0; worker < spec.workers; ++worker) {
-    SlotState fresh{.worker = worker};
+    SlotState fresh{.incarnation = head.incarnation, .worker = worker};
     if (rounds > 0) fresh.bounds.rounds = Rounds{0, std::vector<std::int64_t>(rounds, -1)};
     auto made = make_record(records, head.slot_key(worker), fresh.text(), by);
     if (!made) return made;
@@ -202,8 +206,9 @@ Result<WorkersHead> read_workers_head(Records& records, const std::string& name,
   if (!record) return record.error();
   if (*record) return WorkersHead::parse(name, (*record)->text);
   return unfit("there is no namespace '" + name +
-               "' of ids: make it once, by LeasedWorkers::create() or 'holdfast id init'. If it "
-               "was there before, the store lost data: make one with another name or layout");
+               "' of ids. If it was there before, the store lost data: make one with another name, "
+               "because the ids of this one may come again. Otherwise make it once, by "
+               "LeasedWorkers::create() or 'holdfast id init'");
 }
 
 namespace {
@@ -281,7 +286,7 @@ class SlotPermit final : public ReservingPermit {
   // never counted on, is.
   Result<void> compare(const std::optional<Record>& there) HOLDFAST_REQUIRES(mutex_) {
     if (!there) return lose(lost_data(where_, "is gone"));
-    const auto state = SlotState::parse(there->text, state_.worker, where_);
+    const auto state = SlotState::parse(there->text, state_.incarnation, state_.worker, where_);
     if (!state) return lose(state.error());
     if (state->token > state_.token) {
       return lose({Errc::kLost, where_ + ": another holder has taken the number over"});
@@ -335,7 +340,7 @@ Result<std::optional<Claimed>> claim(const WorkersHead& head, std::uint64_t work
     const auto record = records.read(key, by);
     if (!record) return record.error();
     if (!*record) return lost_data(where, "is missing");
-    auto state = SlotState::parse((*record)->text, worker, where);
+    auto state = SlotState::parse((*record)->text, head.incarnation, worker, where);
     if (!state) return state.error();
     // An earlier try came late. All tries were made of one record, so ids begin at one unit.
     if (tried && state->token == token) {
@@ -351,7 +356,8 @@ Result<std::optional<Claimed>> claim(const WorkersHead& head, std::uint64_t work
     const std::int64_t last = layout.unit_of(layout.end()) - 1;
     const std::int64_t above =
         std::min(std::max(state->bounds.reserved_until - 1, start_above), last);
-    SlotState next{.worker = worker,
+    SlotState next{.incarnation = head.incarnation,
+                   .worker = worker,
                    .token = token,
                    .number = 1,
                    .bounds = state->bounds,

@@ -36,7 +36,10 @@ struct WorkersHead {
   static Result<WorkersHead> parse(const std::string& name, const std::string& text);
 };
 
+std::string host_name();
+
 struct SlotState {
+  std::string incarnation{};  // The namespace's.
   std::uint64_t worker = 0;
   Token token{};             // Its writer's.
   std::uint64_t number = 0;  // That writer counts its writes.
@@ -47,8 +50,8 @@ struct SlotState {
 
   std::string text() const;
   // Errors: kCorruptState, kVersionMismatch.
-  static Result<SlotState> parse(const std::string& text, std::uint64_t worker,
-                                 const std::string& where);
+  static Result<SlotState> parse(const std::string& text, const std::string& incarnation,
+                                 std::uint64_t worker, const std::string& where);
 };
 
 // Makes slots and head. Errors: as LeasedWorkers::create().

@@ -61,7 +61,8 @@ class SlotTest : public ::testing::Test {
                       .permit = &permit});
   }
   SlotState slot() const {
-    return *SlotState::parse(store.records.at(head->slot_key(0)).text, 0, "slot");
+    return *SlotState::parse(store.records.at(head->slot_key(0)).text, head->incarnation, 0,
+                             "slot");
   }
   void put(const SlotState& state) {
     store.records[head->slot_key(0)] = {state.text(), ++store.changes};
@@ -142,12 +143,15 @@ TEST_F(SlotTest, WhatTheStoreLostIsAnErrorAndNeverABeginning) {
   EXPECT_EQ(code(take(1)), Errc::kCorruptState);
   store.records[head->slot_key(0)] = {"holdfast-ids 1\nkind=worker\n", 99};
   EXPECT_EQ(code(take(1)), Errc::kCorruptState);
-  SlotState newer{.worker = 0, .token = {0, 9}};
+  SlotState newer{.incarnation = head->incarnation, .worker = 0, .token = {0, 9}};
   put(newer);
   EXPECT_EQ(code(take(3)), Errc::kLost) << "a holder with a higher token was here";
   newer.worker = 1;
   put(newer);
   EXPECT_EQ(code(take(10)), Errc::kCorruptState) << "another worker's record";
+  newer = {.incarnation = "another", .worker = 0};
+  put(newer);
+  EXPECT_EQ(code(take(10)), Errc::kCorruptState) << "another namespace's record";
 }
 
 TEST_F(SlotTest, AnOlderCopyThatIsPutBackIsFound) {
@@ -231,6 +235,7 @@ TEST_F(SlotTest, RoundsAreKeptForTheNextHolder) {
 TEST_F(SlotTest, ANamespaceIsMadeOnceAndOfOneKind) {
   make();
   EXPECT_EQ(create("orders", spec_of()).error().code(), Errc::kStoreInUse);
+  EXPECT_EQ(create("..", spec_of()).error().code(), Errc::kInvalidArgument);
   EXPECT_EQ(create("a/b", spec_of()).error().code(), Errc::kInvalidArgument);
   EXPECT_EQ(create("", spec_of()).error().code(), Errc::kInvalidArgument);
   LeasedWorkersSpec spec = spec_of();

@@ -17,10 +17,11 @@ inline Result<void> check_namespace(const std::string& name) {
   constexpr std::size_t kLongestName = 200;
   const bool plain = std::all_of(name.begin(), name.end(),
                                  [](unsigned char c) { return c > 0x20 && c != 0x7f && c != '/'; });
-  if (plain && !name.empty() && name.size() <= kLongestName) return {};
-  return Error(Errc::kInvalidArgument, "a namespace of ids needs a name of 1 to " +
-                                           std::to_string(kLongestName) +
-                                           " bytes, without spaces, control characters and '/'");
+  const bool dots = name == "." || name == "..";  // No part of a lock's name.
+  if (plain && !dots && !name.empty() && name.size() <= kLongestName) return {};
+  return Error(Errc::kInvalidArgument,
+               "a namespace of ids needs a name of 1 to " + std::to_string(kLongestName) +
+                   " bytes, without spaces, control characters and '/', and not '.' or '..'");
 }
 
 inline std::string head_key(const std::string& name) { return "ids/" + name; }

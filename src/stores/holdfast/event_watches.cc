@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <set>
 #include <utility>
 
 #include "holdfast/detail/number.h"
@@ -97,6 +98,13 @@ bool EventWatches::on_event(std::string_view payload) {
 void EventWatches::lost() {
   const base::LocalLock lock(mutex_);
   for (const WatchPtr& each : watches_) each->missed = true;
+}
+
+std::vector<std::string> EventWatches::prefixes() {
+  const base::LocalLock lock(mutex_);
+  std::set<std::string> all;
+  for (const WatchPtr& each : watches_) all.insert(each->prefix);
+  return {all.begin(), all.end()};
 }
 
 void EventWatches::joined(std::string_view channel) {

@@ -42,6 +42,7 @@ class EventWatches : public std::enable_shared_from_this<EventWatches> {
   // False: it is no event of a watch.
   bool on_event(std::string_view payload);
   void lost();
+  std::vector<std::string> prefixes();  // Each once.
   // The server confirms that its messages come from now on.
   void joined(std::string_view channel);
 

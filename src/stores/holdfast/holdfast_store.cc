@@ -52,7 +52,10 @@ class HoldfastStore final : public redis::ScriptStore {
                     {[this](std::string_view payload) {
                        if (!watches_->on_event(payload)) on_message(payload);
                      },
-                     [this](bool again) { on_subscribed(again); },
+                     [this](bool again) {
+                       on_subscribed(again);
+                       if (again) ask_about_watches();
+                     },
                      [this](const Error& why) {
                        watches_->lost();
                        on_lost(why);
@@ -200,6 +203,19 @@ class HoldfastStore final : public redis::ScriptStore {
   }
   void hear(const std::string& channel, bool join) override {
     join ? subscriber_.join(channel) : subscriber_.leave(channel);
+  }
+
+  // The server does not say which channel it refuses. A right may have been taken away meanwhile.
+  void ask_about_watches() {
+    const auto deadline = base::BootClock::now() + remote_->address.connect_timeout;
+    for (const std::string& prefix : watches_->prefixes()) {
+      read(words({"HF1", "watch", "0", prefix, requests_.client()}), deadline,
+           [this, prefix](const Result<Reply>& reply) {
+             if (reply || reply.error().code() != Errc::kPermissionDenied) return;
+             listener_->on_alarm(address_ + ": the watch of '" + prefix +
+                                 "' tells nothing any more: " + reply.error().message());
+           });
+    }
   }
 
   // The server tells on this connection whether the subscriber's has the channel, and whether the
