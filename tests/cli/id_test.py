@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import unittest
 
@@ -55,6 +56,21 @@ class StoreTest(IdCase):
         parts = json.loads(self.tell("decode", str(first[0]), "--layout",
                                      "time:41 worker:10 sequence:12", "--json").stdout)
         self.assertIn(parts["worker"], [row["worker"] for row in rows])
+
+    def test_a_number_whose_record_is_gone_is_named_beside_the_others(self):
+        self.ok("init", "orders", "--workers", "0-1")
+        self.ok("next", "orders")
+        used = json.loads(self.ok("workers", "orders", "--json"))["worker"]
+        database = sqlite3.connect(self.env["HOLDFAST_STORE"].removeprefix("sqlite://"))
+        with database:
+            gone = database.execute("DELETE FROM records WHERE CAST(key AS TEXT) GLOB ?",
+                                    (f"ids/orders/*/{1 - used}",)).rowcount
+        database.close()
+        self.assertEqual(gone, 1)
+        done = self.tell("workers", "orders", *self.store)
+        self.assertEqual(done.returncode, 125)
+        self.assertIn(f"worker {1 - used} of the ids 'orders': its record is missing", done.stderr)
+        self.assertIn(f"{used}  ", done.stdout)
 
     def test_processes_at_once(self):
         self.ok("init", "orders", "--workers", "0-9")

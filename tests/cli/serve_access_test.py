@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import unittest
 
 import harness
@@ -116,6 +117,28 @@ class UsersTest(AccessCase):
         self.assertEqual(holder.wait(timeout=PATIENCE), 0, "the lease outlived the new log-in")
         holder.stdout.close()
         holder.stderr.close()
+
+    def test_a_watch_whose_right_is_taken_away_says_so(self):
+        self.start()
+        watch = subprocess.Popen(
+            [PROGRAM, "watch", "--json", "--store", self.client_url(), "orders/"], env=self.env,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for end in (watch.stdout.close, watch.stderr.close, watch.wait, watch.terminate):
+            self.addCleanup(end)
+        # Its first event shows that it has begun.
+        begun = threading.Event()
+        first = threading.Thread(target=lambda: watch.stdout.readline() and begun.set())
+        first.start()
+        while not begun.is_set():
+            self.ok("run", "--store", self.client_url(), "orders/1", "--", "true")
+        first.join()
+        self.write_users("app", "acquire:other/*")
+        self.server.send_signal(signal.SIGHUP)
+        line = ""
+        while "tells nothing any more" not in line:
+            line = watch.stderr.readline()
+            self.assertNotEqual(line, "", "the watch ended")
+        self.assertIn("'orders/'", line)
 
     def test_a_bad_file_is_told_and_changes_nothing(self):
         self.start()

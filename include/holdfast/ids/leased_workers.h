@@ -58,6 +58,7 @@ struct LeasedWorker {
   std::int64_t pid = 0;
   std::chrono::milliseconds since{};           // It was taken then, in time since 1970.
   std::chrono::milliseconds reserved_until{};  // The next holder begins there.
+  std::string trouble{};  // Its record is missing or damaged: only `held` is known then.
 };
 
 class HOLDFAST_EXPORT LeasedWorkers {
@@ -86,7 +87,7 @@ class HOLDFAST_EXPORT LeasedWorkers {
   // Errors: kQueueFull: every number is taken, or reserved too far ahead. kUnavailable.
   Result<std::unique_ptr<Snowflake>> take(std::int64_t start_above = -1) const;
 
-  // For operators. Errors: kUnavailable, kCorruptState.
+  // For operators. Errors: kUnavailable.
   Result<std::vector<LeasedWorker>> workers() const;
 
  private:

@@ -148,15 +148,19 @@ Result<std::vector<LeasedWorker>> LeasedWorkers::workers() const {
                                             BootClock::now() + state_->options.request_timeout);
     }();
     if (!record) return record.error();
-    if (!*record) return Error(Errc::kCorruptState, where + ": its record is missing");
-    const auto slot = SlotState::parse((*record)->text, head.incarnation, worker, where);
-    if (!slot) return slot.error();
-    all.push_back({.worker = worker,
-                   .held = *lock && !(*lock)->holders.empty(),
-                   .host = slot->host,
-                   .pid = slot->pid,
-                   .since = milliseconds(slot->since_ms),
-                   .reserved_until = layout.epoch + layout.unit * slot->bounds.reserved_until});
+    LeasedWorker shown{.worker = worker, .held = *lock && !(*lock)->holders.empty()};
+    const Result<SlotState> slot =
+        *record ? SlotState::parse((*record)->text, head.incarnation, worker, where)
+                : Error(Errc::kCorruptState, where + ": its record is missing");
+    if (slot) {
+      shown.host = slot->host;
+      shown.pid = slot->pid;
+      shown.since = milliseconds(slot->since_ms);
+      shown.reserved_until = layout.epoch + layout.unit * slot->bounds.reserved_until;
+    } else {
+      shown.trouble = slot.error().message();
+    }
+    all.push_back(std::move(shown));
   }
   return all;
 }
