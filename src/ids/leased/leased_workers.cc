@@ -106,8 +106,8 @@ Result<std::unique_ptr<Snowflake>> LeasedWorkers::take(std::int64_t start_above)
                             .ttl = state_->options.ttl,
                             .request_timeout = state_->options.request_timeout};
   const std::uint64_t workers = head.spec.workers;
-  // Hosts begin at numbers of their own. So one whose clock is wrong, and which reserves a far time,
-  // spoils the numbers that it uses, and not those of others.
+  // Hosts begin at numbers of their own. So one whose clock is wrong, and which reserves a far
+  // time, spoils the numbers that it uses, and not those of others.
   const std::uint64_t from = std::hash<std::string>()(host_name()) % workers;
   std::uint64_t ahead = 0;
   for (std::uint64_t i = 0; i < workers; ++i) {
