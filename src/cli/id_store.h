@@ -1,11 +1,16 @@
 // `id --store URL`: ids whose worker numbers or counters are in a store.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "holdfast/ids/id.h"
 #include "holdfast/ids/layout.h"
+#include "holdfast/ids/snowflake.h"
+#include "holdfast/result.h"
 #include "src/cli/options/options.h"
 
 namespace holdfast::cli {

@@ -11,6 +11,7 @@
 #include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
 #include "src/cli/id_store.h"
+#include "src/cli/options/settings.h"
 #include "src/cli/options/values.h"
 #include "src/cli/text/json.h"
 #include "src/cli/text/output.h"

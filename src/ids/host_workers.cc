@@ -170,7 +170,7 @@ class HostPermit final : public ReservingPermit {
   }
 
  private:
-  Result<void> write(const Bounds& next) override {
+  Result<void> write(const Bounds& next) override HOLDFAST_REQUIRES(mutex_) {
     WorkerRow row = row_;
     row.reserved_until = next.reserved_until;
     row.rounds = next.rounds.value_or(Rounds());
@@ -178,7 +178,7 @@ class HostPermit final : public ReservingPermit {
     row_ = std::move(row);
     return {};
   }
-  void let_go() override { file_.unlock(at_); }
+  void let_go() override HOLDFAST_REQUIRES(mutex_) { file_.unlock(at_); }
 
   const RowFile file_;
   const std::uint64_t at_;

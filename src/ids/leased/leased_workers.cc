@@ -34,9 +34,9 @@ class ClientLease final : public SlotLease {
 }  // namespace
 
 struct LeasedWorkers::State {
-  State(Client its_client, std::unique_ptr<port::Records> its_records, WorkersHead its_head,
+  State(const Client& its_client, std::unique_ptr<port::Records> its_records, WorkersHead its_head,
         const LeasedWorkersOptions& its_options)
-      : client(std::move(its_client)), head(std::move(its_head)), options(its_options) {
+      : client(its_client), head(std::move(its_head)), options(its_options) {
     const base::LocalLock lock(records->mutex);
     records->records = std::move(its_records);
   }
@@ -96,7 +96,7 @@ Result<LeasedWorkers> LeasedWorkers::open(const std::string& url, const std::str
   LeasedWorkersOptions fitting = options;
   fitting.ttl = std::max(fitting.ttl, given.min_ttl);
   return LeasedWorkers(
-      std::make_shared<State>(*std::move(client), *std::move(records), *std::move(head), fitting));
+      std::make_shared<State>(*client, *std::move(records), *std::move(head), fitting));
 }
 
 Result<std::unique_ptr<Snowflake>> LeasedWorkers::take(std::int64_t start_above) const {

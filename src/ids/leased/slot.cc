@@ -239,7 +239,7 @@ class SlotPermit final : public ReservingPermit {
   }
 
  private:
-  Result<void> look_at_lease() override {
+  Result<void> look_at_lease() override HOLDFAST_REQUIRES(mutex_) {
     const auto deadline = lease_->deadline();  // First: that of a lease that has ended is no use.
     if (lost_ || !lease_->held()) {
       deadline_ns = 0;
@@ -253,7 +253,7 @@ class SlotPermit final : public ReservingPermit {
   }
 
   // The bounds count only when the store has said so, or shows them.
-  Result<void> write(const Bounds& bounds) override {
+  Result<void> write(const Bounds& bounds) override HOLDFAST_REQUIRES(mutex_) {
     SlotState next = state_;
     next.bounds = bounds;
     next.number = ++attempt_;
@@ -304,7 +304,7 @@ class SlotPermit final : public ReservingPermit {
     return *lost_;
   }
 
-  void let_go() override { lease_->release(); }
+  void let_go() override HOLDFAST_REQUIRES(mutex_) { lease_->release(); }
 
   const std::string key_;
   const std::string where_;
