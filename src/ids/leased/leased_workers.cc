@@ -116,7 +116,11 @@ Result<std::unique_ptr<Snowflake>> LeasedWorkers::take(std::int64_t start_above)
     lock.ttl = state_->options.ttl;
     lock.reason = "worker number of ids";
     auto lease = state_->client.mutex(head.lock_name(worker)).try_acquire(std::move(lock));
-    if (!lease) return lease.error();
+    if (!lease) {
+      // Nobody waits for a lock here, only for the store.
+      const bool late = lease.error().code() == Errc::kTimedOut;
+      return late ? Error(Errc::kUnavailable, lease.error().message()) : lease.error();
+    }
     if (!*lease) continue;
     auto taken = take_slot(head, worker, std::make_unique<ClientLease>(**std::move(lease)),
                            start_above, setting);
