@@ -5,6 +5,8 @@
 // not run away from the clock. A wall clock that has jumped forward counts only as far as the
 // generator believes it. Only close() lowers the bound.
 //
+// Not guaranteed: that the bound is where write() left it; the derived permit sees to that.
+//
 // Thread-safety: as WorkerPermit. The virtual calls come one at a time, with the mutex held.
 // Ownership: a derived permit calls stop() in its destructor. Blocking: as write().
 #pragma once

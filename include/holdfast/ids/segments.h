@@ -6,7 +6,7 @@
 // committed the write that took it. Numbers of one object grow in the order of the calls.
 // A counter that is missing, damaged or lower than this object has seen is an error, and stops
 // every process, until an operator sets a floor. Nothing begins anew by itself.
-// Not guaranteed: that there are no gaps. What an object has taken and not given is lost with it.
+// Not guaranteed: that there are no gaps. Numbers that an object has taken and not given are lost.
 // Nor an order between objects. Nor anything after an older copy of the store's data was put back,
 // until an object that has seen higher numbers asks again: a process that began later cannot see
 // it. Stop all processes and set a floor when you restore a backup.
@@ -71,8 +71,8 @@ class HOLDFAST_EXPORT Segments final : public IdSource {
  public:
   // Makes the namespace `name` in the store of a client's URL.
   // Errors: kStoreInUse: it is there already. kInvalidArgument: a name or a spec out of bounds, or
-  // the name is taken by ids of another kind. kUnsupported: the store keeps no records. Those of a
-  // store. After kOutcomeUnknown it may be there: look with status().
+  // the name is taken by ids of another kind. kUnsupported: the store keeps no records. Also those
+  // of Client::connect(). After kOutcomeUnknown it may be there: look with status().
   static Result<void> create(const std::string& url, const std::string& name,
                              const SegmentsSpec& spec = {});
 

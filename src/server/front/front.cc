@@ -174,7 +174,7 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   LastTokens last_tokens;
   UnlockAnswers unlock_answers;
   WatchedPrefixes watched;
-  std::size_t value_channels = 0;  // Those of single locks.
+  std::size_t value_channels = 0;  // Channels of single locks.
 };
 
 void Front::Impl::accept() {
@@ -519,35 +519,13 @@ void Front::stand_by(const std::string& leader) {
 }
 
 Result<void> Front::listen(const std::string& address) {
-  const auto endpoint = parse_address(address, impl_->door);
-  if (!endpoint) return endpoint.error();
-  std::error_code error;
-  tcp::acceptor& acceptor = impl_->acceptor;
-  acceptor.open(endpoint->protocol(), error);
-  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor.bind(*endpoint, error);
-  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (error) {
-    const bool denied = error == asio::error::access_denied;
-    const std::string advice = error == asio::error::address_in_use
-                                   ? ": another program uses the port; give another --listen"
-                                   : "";
-    std::error_code ignored;
-    acceptor.close(ignored);
-    return Error(denied ? Errc::kPermissionDenied : Errc::kUnavailable,
-                 "cannot listen on " + address + ": " + error.message() + advice);
-  }
+  auto opened = open_port(impl_->acceptor, address, impl_->door, "--listen");
+  if (!opened) return opened;
   impl_->accept();
   return {};
 }
 
-std::string Front::address() const {
-  std::error_code error;
-  const tcp::endpoint at = impl_->acceptor.local_endpoint(error);
-  const std::string host = at.address().to_string();
-  const std::string port = std::to_string(at.port());
-  return at.address().is_v6() ? "[" + host + "]:" + port : host + ":" + port;
-}
+std::string Front::address() const { return address_of(impl_->acceptor); }
 
 void Front::drain() {
   std::error_code ignored;

@@ -57,4 +57,32 @@ Result<tcp::endpoint> parse_address(const std::string& text, const FrontDoor& do
   return tcp::endpoint(address, *port);
 }
 
+Result<void> open_port(tcp::acceptor& acceptor, const std::string& address, const FrontDoor& door,
+                       const std::string& option) {
+  const auto endpoint = parse_address(address, door);
+  if (!endpoint) return endpoint.error();
+  std::error_code error;
+  acceptor.open(endpoint->protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(*endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (!error) return {};
+  const bool denied = error == asio::error::access_denied;
+  const std::string advice = error == asio::error::address_in_use
+                                 ? ": another program uses the port; give another " + option
+                                 : "";
+  std::error_code ignored;
+  acceptor.close(ignored);
+  return Error(denied ? Errc::kPermissionDenied : Errc::kUnavailable,
+               "cannot listen on " + address + ": " + error.message() + advice);
+}
+
+std::string address_of(const tcp::acceptor& acceptor) {
+  std::error_code error;
+  const tcp::endpoint at = acceptor.local_endpoint(error);
+  const std::string host = at.address().to_string();
+  const std::string port = std::to_string(at.port());
+  return at.address().is_v6() ? "[" + host + "]:" + port : host + ":" + port;
+}
+
 }  // namespace holdfast::server

@@ -20,4 +20,12 @@ std::string place_of(const asio::ip::address& address);
 // not listen on.
 Result<asio::ip::tcp::endpoint> parse_address(const std::string& text, const FrontDoor& door);
 
+// Opens the port. `option` names it in messages ("--listen").
+// Errors: as parse_address(); kUnavailable (the port is in use), kPermissionDenied.
+Result<void> open_port(asio::ip::tcp::acceptor& acceptor, const std::string& address,
+                       const FrontDoor& door, const std::string& option);
+
+// With the port that the system chose: "127.0.0.1:7420", "[::1]:7420".
+std::string address_of(const asio::ip::tcp::acceptor& acceptor);
+
 }  // namespace holdfast::server

@@ -327,35 +327,15 @@ void HttpFront::guard(FrontDoor door) {
 }
 
 Result<void> HttpFront::listen(const std::string& address) {
-  const auto endpoint = parse_address(address, impl_->door);
-  if (!endpoint) return endpoint.error();
-  std::error_code error;
-  tcp::acceptor& acceptor = impl_->acceptor;
-  acceptor.open(endpoint->protocol(), error);
-  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor.bind(*endpoint, error);
-  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (error) {
-    const bool denied = error == asio::error::access_denied;
-    std::error_code ignored;
-    acceptor.close(ignored);
-    return Error(
-        denied ? Errc::kPermissionDenied : Errc::kUnavailable,
-        "cannot listen on " + address + " for HTTP: " + error.message() + ": give another --http");
-  }
+  auto opened = open_port(impl_->acceptor, address, impl_->door, "--http");
+  if (!opened) return opened;
   impl_->hosts.insert(host_of(this->address()));
   impl_->accept();
   impl_->sweep();
   return {};
 }
 
-std::string HttpFront::address() const {
-  std::error_code error;
-  const tcp::endpoint at = impl_->acceptor.local_endpoint(error);
-  const std::string host = at.address().to_string();
-  const std::string port = std::to_string(at.port());
-  return at.address().is_v6() ? "[" + host + "]:" + port : host + ":" + port;
-}
+std::string HttpFront::address() const { return address_of(impl_->acceptor); }
 
 void HttpFront::close() { impl_->close_all(); }
 

@@ -1,7 +1,8 @@
 // The lock service's second port: HTTP/1.1 (docs/design/0062-http-port.md).
 //
 // Guarantee: a connection has one request under way, and keeps no more bytes than one request and
-// one answer. Who sends no whole request in time, or does not read, is closed.
+// one answer. A client that sends no whole request in time, or does not read, is closed.
+// Not guaranteed: that a request under way is answered when the server stops.
 // Thread-safety: the loop only, but for the constructor, and listen() and guard() before the loop
 // runs. Ownership: the loop and the service outlive it. Blocking: never. Time: boot time.
 // Errors: listen() says why it cannot.

@@ -182,7 +182,7 @@ class RedisStore final : public redis::ScriptStore {
 
   std::optional<Result<AcquisitionState>> acquire_inline(
       const port::AcquireRequest& request) override {
-    if (!redis::malformed(request) && !goes_inline(request.name)) return std::nullopt;
+    if (!goes_inline(request.name)) return std::nullopt;
     return ScriptStore::acquire_inline(request);
   }
 

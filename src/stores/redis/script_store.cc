@@ -187,15 +187,20 @@ void ScriptStore::resize(port::AcquisitionRequest request, std::uint32_t capacit
 std::optional<Result<AcquisitionState>> ScriptStore::acquire_inline(
     const port::AcquireRequest& request) {
   if (malformed(request)) return refusal(request);
-  const bool only_tries = !hears_of(request.name) && request.may_wait;
+  if (hears_of(request.name) || !request.may_wait) return acquire_here(request);
   port::AcquireRequest attempt = request;
-  if (only_tries) attempt.may_wait = false;
-  const auto reply = run_here(requests_.acquire(attempt), request.deadline, false);
+  attempt.may_wait = false;
+  auto state = acquire_here(attempt);
+  if (state && *state && (*state)->status == AcquisitionStatus::kBusy) return std::nullopt;
+  return state;
+}
+
+std::optional<Result<AcquisitionState>> ScriptStore::acquire_here(
+    const port::AcquireRequest& request) {
+  const auto reply = run_here(requests_.acquire(request), request.deadline, false);
   if (!reply) return std::nullopt;
   if (!*reply) return Result<AcquisitionState>(reply->error());
-  auto state = acquire_answer((*reply)->text, attempt);
-  if (only_tries && state && state->status == AcquisitionStatus::kBusy) return std::nullopt;
-  return state;
+  return acquire_answer((*reply)->text, request);
 }
 
 std::optional<Result<EndStatus>> ScriptStore::release_inline(

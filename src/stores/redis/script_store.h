@@ -111,6 +111,7 @@ class ScriptStore : public port::Store {
   const std::shared_ptr<port::ValueWatches> values_;
 
  private:
+  std::optional<Result<port::AcquisitionState>> acquire_here(const port::AcquireRequest& request);
   void end(const char* how, port::AcquisitionRequest request, port::Done<port::EndStatus> done);
   void ended_one();
   void change_value(port::KeepRequest request, port::Done<bool> done);
