@@ -318,8 +318,9 @@ void Engine::answer_all(const StepPtr& step, const Ran& ran) {
 // `lost`: nullptr: somebody was faster.
 void Engine::again(const StepPtr& step, const Answer* lost) {
   const BootInstant now = BootClock::now();
+  // What goes together has the deadline of the first that must answer; the others have time left.
   const bool hopeless =
-      lost != nullptr && (lost->fate == Fate::kNotSent ||
+      lost != nullptr && ((lost->fate == Fate::kNotSent && !lost->late) ||
                           (lost->fate == Fate::kRefused &&
                            dialect_->failure_of(*lost) != Failure::kChangedNothing));
   const Answer race{Fate::kRefused, nullptr, {}, "others changed the lock all the time"};

@@ -253,7 +253,7 @@ void Link::check_deadlines() {
   }
   std::erase_if(queued_, [](const Statement& statement) { return !statement.done; });
   for (Statement& statement : late) {
-    statement.done({Fate::kNotSent, nullptr, {}, "no connection in time"});
+    statement.done({Fate::kNotSent, nullptr, {}, "no connection in time", /*late=*/true});
   }
 }
 

@@ -61,6 +61,7 @@ struct Answer {
   RowsPtr rows{};         // kDone
   std::string code{};     // kRefused: the server's; kNotSent: the reason's, where there is one.
   std::string message{};  // Otherwise: the reason, for people.
+  bool late = false;      // kNotSent: its deadline passed while it waited for its turn.
 };
 
 // A request to a server.

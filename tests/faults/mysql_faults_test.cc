@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
+#include <future>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -109,6 +110,43 @@ TEST_F(MysqlFaultsTest, AResetInTheMiddleOfATransactionTearsNothing) {
   EXPECT_EQ(server().sql("SELECT COUNT(*) FROM reset_locks l WHERE l.tickets <> "
                          "(SELECT COUNT(*) FROM reset_tickets t WHERE t.name = l.name)"),
             "0\n");
+}
+
+// Requests that came while a lock was busy go together, as one statement.
+TEST_F(MysqlFaultsTest, ARequestWithTimeLeftOutlivesTheDeadlineOfItsNeighbour) {
+  FaultProxy proxy({.server_port = server().port()});
+  UrlSite site("mysql://root@127.0.0.1:" + std::to_string(proxy.port()) +
+               "/test?connect_timeout=30s&prefix=together_");
+  Client alice(site, "alice");
+  const AcquisitionId held = fresh();
+  const AcquisitionId next = fresh();
+  const AcquisitionId elsewhere = fresh();
+  ASSERT_TRUE(alice.acquire(Request("ours", held)));
+  const int first = proxy.add({.kind = Fault::Kind::kHold, .containing = hex_of(next)});
+  auto queued = alice.start_acquire(Request("ours", next));
+  ASSERT_TRUE(proxy.wait_for_hits(first));
+
+  // The connection is taken by these two, one after the other, while two more wait for "ours".
+  auto other = alice.start_acquire(Request("theirs", elsewhere));
+  Request hurried("ours", fresh());
+  hurried.deadline = base::BootClock::now() + 500ms;
+  auto late = alice.start_acquire(hurried);
+  std::promise<Result<EndStatus>> ended;
+  alice.store().release({"ours", held, base::BootClock::now() + 60s, alice.issue_of(held)},
+                        [&](const Result<EndStatus>& end) { ended.set_value(end); });
+  const int second = proxy.add({.kind = Fault::Kind::kHold, .containing = hex_of(elsewhere)});
+  proxy.remove(first);
+  ASSERT_TRUE(proxy.wait_for_hits(second));
+  const auto failed = late.get();
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code(), Errc::kUnavailable) << failed.error().message();
+
+  proxy.remove(second);
+  const auto end = ended.get_future().get();
+  ASSERT_TRUE(end) << end.error().message();
+  EXPECT_EQ(*end, EndStatus::kReleased);
+  EXPECT_TRUE(queued.get());
+  EXPECT_TRUE(other.get());
 }
 
 TEST_F(MysqlFaultsTest, WhatIsWrongWithTheServerIsToldByName) {
