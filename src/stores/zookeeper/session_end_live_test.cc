@@ -175,7 +175,7 @@ TEST(ZookeeperSessionAwayLiveTest, ASessionThatEndedWhileTheServerWasAwayIsClose
     });
   };
   auto listed = queue();
-  while (listed && !listed->queue.empty() && BootClock::now() < back + kLength / 2) {
+  while (listed && !listed->queue.empty() && BootClock::now() < back + 3 * kLength / 4) {
     listed = queue();
   }
   ASSERT_TRUE(listed) << listed.error().message();
