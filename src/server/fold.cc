@@ -88,6 +88,14 @@ bool Fold::on_trace(std::string lock, BreakTrace trace) {
   return true;
 }
 
+// Versions grow, so a record that tells less than an earlier one was never written.
+bool Fold::on_kept(std::string key, KeptText text) {
+  const KeptText* before = kept_.find(key);
+  if (text.version <= (before == nullptr ? 0 : before->version)) return false;
+  kept_.set(key, std::move(text));
+  return true;
+}
+
 bool Fold::on_lock(LockHead lock) {
   if (reading_ != RecordKind::kChunk) return false;
   const auto [place, fresh] = locks_.try_emplace(lock.name);
@@ -207,7 +215,8 @@ Result<Recovered> Fold::take_all(const machine::Limits& limits, std::uint64_t fl
   frame.now = now_;
   frame.floor = {floor_.epoch, std::max(floor_.counter, floor)};
   auto restored = machine::LockMachine::restore(frame, limits);
-  Recovered all{machine::LockMachine({}), Marks(), BreakTraces(), last_batch_, {}, 0, 0, {}};
+  Recovered all{machine::LockMachine({}), Marks(), BreakTraces(), KeptTexts(),
+                last_batch_,              {},      0,             0,           {}};
   while (restored && !locks_.empty()) {
     const auto node = locks_.extract(locks_.begin());
     LockImage image = image_of(node.key(), node.mapped());
@@ -235,6 +244,7 @@ Result<Recovered> Fold::take_all(const machine::Limits& limits, std::uint64_t fl
   all.machine = *std::move(restored);
   all.marks = std::move(marks_);
   all.traces = std::move(traces_);
+  all.kept = std::move(kept_);
   return all;
 }
 
@@ -271,7 +281,7 @@ void Fold::write_lock(const std::string& name, const FoldedLock& lock, RecordWri
   writer.add_effect(effect);
 }
 
-// All but the locks: small, because it is bounded.
+// All but the locks and the kept texts: small, because it is bounded.
 void Fold::write_rest(RecordWriter& writer) const {
   writer.add_floor(floor_);
   marks_.visit([&](const std::string& client,
@@ -284,9 +294,13 @@ void Fold::write_rest(RecordWriter& writer) const {
 }
 
 std::optional<std::string> Fold::take_chunk(std::size_t size) {
-  if (rest_taken_ && locks_.empty()) return std::nullopt;
+  if (rest_taken_ && locks_.empty() && kept_.empty()) return std::nullopt;
   RecordWriter writer({RecordKind::kChunk, last_batch_, chunks_++});
   if (!std::exchange(rest_taken_, true)) write_rest(writer);
+  while (writer.size() < size && !kept_.empty()) {
+    const auto kept = kept_.take_first();
+    writer.add_kept(kept->first, kept->second);
+  }
   while (writer.size() < size && !locks_.empty()) {
     const auto node = locks_.extract(locks_.begin());
     write_lock(node.key(), node.mapped(), writer);

@@ -24,6 +24,7 @@
 #include "holdfast/result.h"
 #include "src/machine/lock_machine.h"
 #include "src/server/journal.h"
+#include "src/server/kept_texts.h"
 #include "src/server/marks.h"
 #include "src/server/record.h"
 #include "src/server/traces.h"
@@ -35,6 +36,7 @@ struct Recovered {
   machine::LockMachine machine;
   Marks marks;
   BreakTraces traces;
+  KeptTexts kept;
   std::uint64_t last_batch = 0;
   std::vector<machine::AcquisitionId> extended;  // All whose lease was extended.
   std::size_t locks = 0;                         // With a ticket.
@@ -84,6 +86,7 @@ class Fold final : private RecordVisitor {
   bool on_client_floor(std::string client, std::uint64_t issue) override;
   bool on_lock(LockHead lock) override;
   bool on_trace(std::string lock, BreakTrace trace) override;
+  bool on_kept(std::string key, KeptText text) override;
   bool on_closing() override;
   bool on_end(machine::Instant at) override;
   bool add_ticket(const machine::Effect& effect);
@@ -96,6 +99,7 @@ class Fold final : private RecordVisitor {
   Locks locks_;
   Marks marks_;
   BreakTraces traces_;
+  KeptTexts kept_;
   machine::Token floor_{};
   machine::Instant now_{};
   std::uint64_t last_batch_ = 0;

@@ -18,6 +18,7 @@ using machine::ModeKind;
 
 constexpr std::string_view kMagic = "HFJ";
 constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kVersionWithKept = 2;
 constexpr std::size_t kChecksumSize = 8;
 
 // Items. An effect is its EffectKind; the others are above all of these.
@@ -27,6 +28,7 @@ constexpr std::uint8_t kClientFloorItem = 0xF2;
 constexpr std::uint8_t kLockItem = 0xF3;
 constexpr std::uint8_t kTraceItem = 0xF4;
 constexpr std::uint8_t kClosingItem = 0xF5;
+constexpr std::uint8_t kKeptItem = 0xF6;
 constexpr std::uint8_t kEndItem = 0xFF;
 
 void put_byte(std::string& out, std::uint8_t byte) { out.push_back(static_cast<char>(byte)); }
@@ -252,6 +254,13 @@ bool read_item(Input& in, std::uint8_t item, RecordVisitor& visitor) {
       trace.by = in.owner();
       return in.ok() && visitor.on_trace(std::move(lock), std::move(trace));
     }
+    case kKeptItem: {
+      std::string key = in.text();
+      KeptText kept;
+      kept.version = in.number();
+      kept.text = in.text();
+      return in.ok() && visitor.on_kept(std::move(key), std::move(kept));
+    }
     case kClosingItem: return in.ok() && visitor.on_closing();
     case kEndItem: {
       const Instant at = in.instant();
@@ -348,6 +357,14 @@ void RecordWriter::add_trace(std::string_view lock, const BreakTrace& trace) {
   put_text(bytes_, owner_);
 }
 
+void RecordWriter::add_kept(std::string_view key, const KeptText& text) {
+  begin(kKeptItem);
+  bytes_[kMagic.size()] = static_cast<char>(kVersionWithKept);
+  put_text(bytes_, key);
+  put_number(bytes_, text.version);
+  put_text(bytes_, text.text);
+}
+
 void RecordWriter::add_closing() { begin(kClosingItem); }
 
 std::string RecordWriter::finish(Instant at) {
@@ -367,7 +384,7 @@ Result<RecordHead> read_record(std::string_view bytes, RecordVisitor& visitor) {
   }
   Input in(body.substr(kMagic.size()));
   const std::uint8_t version = in.byte();
-  if (version != kVersion) {
+  if (version != kVersion && version != kVersionWithKept) {
     return Error(Errc::kVersionMismatch, "a journal record has format " + std::to_string(version) +
                                              ", which this version does not know; upgrade");
   }

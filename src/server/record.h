@@ -2,6 +2,9 @@
 //
 //   "HFJ" version kind  number  index  item...  end instant  checksum
 //
+// The version is 1, or 2 when a kept text is among the items: a server of before then says that it
+// is too old.
+//
 // An item is a kind byte and its fields. Numbers are varints of 7 bits a byte, least significant
 // first, but for ids (16 bytes) and the checksum (FNV-1a, 8 bytes); a text follows its length. A
 // chunk tells a lock by a kLock item and the effects that would have made it, so that one reader
@@ -50,6 +53,7 @@ class RecordWriter {
   void add_client_floor(std::string_view client, std::uint64_t issue);
   void add_lock(const LockHead& lock);
   void add_trace(std::string_view lock, const BreakTrace& trace);
+  void add_kept(std::string_view key, const KeptText& text);
 
   void add_closing();  // The term ends here, and every lease ends as its effects say.
 
@@ -76,6 +80,7 @@ class RecordVisitor {
   virtual bool on_client_floor(std::string client, std::uint64_t issue) = 0;
   virtual bool on_lock(LockHead lock) = 0;
   virtual bool on_trace(std::string lock, BreakTrace trace) = 0;
+  virtual bool on_kept(std::string key, KeptText text) = 0;
   virtual bool on_closing() = 0;
   virtual bool on_end(machine::Instant at) = 0;
 };

@@ -38,6 +38,9 @@ class Scribe final : public RecordVisitor {
   bool on_trace(std::string lock, BreakTrace trace) override {
     return note(lock + " by " + trace.by->owner, trace.token.counter);
   }
+  bool on_kept(std::string key, KeptText text) override {
+    return note(key + " keeps " + text.text, text.version);
+  }
   bool on_closing() override { return note("closing", 0); }
   bool on_end(Instant at) override {
     end = at;
@@ -111,6 +114,18 @@ TEST(RecordTest, WhatWasWrittenIsReadInItsOrder) {
   EXPECT_EQ(read.ttl, written.ttl);
   EXPECT_EQ(read.waiter_ttl, written.waiter_ttl);
   EXPECT_EQ(*read.owner, *written.owner);
+}
+
+// A server of before kept texts says then that it is too old, in place of losing them.
+TEST(RecordTest, AKeptTextMakesTheRecordOneOfALaterVersion) {
+  RecordWriter writer({RecordKind::kChunk, 77, 3});
+  writer.add_kept("ids/a", {"text\n", 12});
+  const std::string bytes = writer.finish(Instant(seconds(100)));
+  EXPECT_EQ(bytes.substr(0, 4), "HFJ\x02");
+  EXPECT_EQ(sample().substr(0, 4), "HFJ\x01");
+  Scribe scribe;
+  ASSERT_TRUE(read_record(bytes, scribe));
+  EXPECT_EQ(scribe.notes, (std::vector<std::string>{"ids/a keeps text\n 12"}));
 }
 
 TEST(RecordTest, ATornRecordIsRefused) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -62,6 +63,23 @@ struct LockSight {
   std::optional<machine::LockImage> lock;
   std::optional<BreakTrace> last_break;
   machine::Instant at{};
+};
+
+// A text that is kept for good. Each change gives it another version, never one that it had.
+struct KeptText {
+  std::string text{};
+  std::uint64_t version = 0;
+};
+
+constexpr std::size_t kLongestKeptKey = 400;
+constexpr std::size_t kLongestKeptText = 8'192;
+
+// A change of a kept text that takes place only while its version is still this one.
+struct KeepText {
+  ClientName client{};
+  std::string key{};
+  std::uint64_t version = 0;  // 0: there is none of that key.
+  std::string text{};
 };
 
 template <typename T>

@@ -100,6 +100,8 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   std::optional<port::BootTimer> lead_timer;  // A shared journal's.
   std::optional<base::BootInstant> handed_over;  // To the journal's thread: the batch under way.
   base::BootInstant next_confirm{};
+  std::uint64_t commits = 0;
+  std::chrono::nanoseconds commit_time{};
   std::string journal_id;
   std::string term;
   std::chrono::nanoseconds drift{};
@@ -287,6 +289,10 @@ void Service::Impl::look_at_disk(const DiskSpace& seen) {
 }
 
 void Service::Impl::take_result(const CommitResult& taken) {
+  if (handed_over && taken.commit == Commit::kCommitted) {
+    ++commits;
+    commit_time += base::BootClock::now() - *handed_over;
+  }
   handed_over.reset();
   shard->set_full(false);
   if (std::exchange(full, false)) warn("the journal is written again: locks are granted");
@@ -494,9 +500,24 @@ void Service::list(const std::string& prefix, const std::string& after, std::siz
   });
 }
 
+void Service::kept(const std::string& key, Done<std::optional<KeptText>> done) {
+  impl_->use([&](Shard& shard, machine::Instant now) { shard.kept(now, key, std::move(done)); });
+}
+
+void Service::keep(const KeepText& wish, Done<std::optional<std::uint64_t>> done) {
+  impl_->use([&](Shard& shard, machine::Instant now) { shard.keep(now, wish, std::move(done)); });
+}
+
+void Service::change_kept(const Change& change, Done<std::optional<std::uint64_t>> done) {
+  impl_->use([&](Shard& shard, machine::Instant now) {
+    shard.change_kept(now, change, std::move(done));
+  });
+}
+
 Service::State Service::state() const {
   const Shard& shard = *impl_->shard;
-  return {shard.holders(), shard.waiters(), shard.backlog(), impl_->full, impl_->disk};
+  return {shard.holders(), shard.waiters(), shard.backlog(),   impl_->full,
+          impl_->disk,     impl_->commits,  impl_->commit_time};
 }
 
 void Service::forget_client(const ClientName& client) { impl_->shard->forget_client(client); }

@@ -17,14 +17,18 @@
 // Reentrancy: a callback may call the service.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "holdfast/result.h"
 #include "src/server/journal.h"
+#include "src/server/kept_texts.h"
 #include "src/server/requests.h"
 
 namespace asio {
@@ -88,6 +92,14 @@ class Service {
   void list(const std::string& prefix, const std::string& after, std::size_t limit,
             Done<std::vector<LockSight>> done);
 
+  // Texts that are kept for good. nullopt: there is none; or its version was another one, and
+  // nothing happened. Errors: kInvalidArgument (too long), kUnsupported (there are too many).
+  void kept(const std::string& key, Done<std::optional<KeptText>> done);
+  void keep(const KeepText& wish, Done<std::optional<std::uint64_t>> done);
+  // One step: `change` sees all texts, committed or not, and says what is to be kept.
+  using Change = std::function<Result<KeepText>(const KeptTexts&)>;
+  void change_kept(const Change& change, Done<std::optional<std::uint64_t>> done);
+
   // The present, for operators. The disk is looked at four times a second.
   struct State {
     std::size_t holders = 0;
@@ -95,6 +107,8 @@ class Service {
     std::size_t uncommitted = 0;  // Bytes.
     bool full = false;            // The journal takes nothing for now: only renewals go on.
     DiskSpace disk{};
+    std::uint64_t commits = 0;  // Those of this term, and their time together.
+    std::chrono::nanoseconds commit_time{};
   };
   State state() const;
 

@@ -77,6 +77,11 @@ Duration lease_of(const Request& request) {
   return renewal != nullptr ? std::max(renewal->ttl, renewal->waiter_ttl) : Duration::zero();
 }
 
+using Version = std::optional<std::uint64_t>;
+
+// Among the names of locks, which have no control characters.
+std::string place_of(const std::string& key) { return '\n' + key; }
+
 bool lets_go(const Request& request) {
   return as<machine::Release>(request) != nullptr || as<machine::Cancel>(request) != nullptr;
 }
@@ -92,6 +97,7 @@ Shard::Shard(Recovered recovered, Instant boot, ServiceListener& listener,
       now_(machine_.now()),
       marks_(std::move(recovered.marks)),
       traces_(std::move(recovered.traces)),
+      kept_(std::move(recovered.kept)),
       extended_(recovered.extended.begin(), recovered.extended.end()),
       filling_(recovered.last_batch + 1, 1),
       holders_(recovered.holders),
@@ -362,10 +368,58 @@ void Shard::inspect(Instant boot, const std::string& name, Done<LockSight> done)
   if (failed_) return done(Error(Errc::kUnavailable, failed_->message()));
   look_at_deadline(boot);
   tick(boot);
-  if (full_) return clean(name) ? done(look(name)) : done(uncommitted(name));
+  answer_read(name, std::move(done), look(name));
+}
+
+template <typename T>
+void Shard::answer_read(const std::string& name, Done<T> done, T answer) {
+  if (full_) return clean(name) ? done(std::move(answer)) : done(uncommitted(name));
   // A token may be judged by this answer, so no clock decides whether this server still leads.
   if (confirms_) filling_.confirms = true;
-  answer_when_committed(std::move(done), look(name), /*reads_only=*/true);
+  answer_when_committed(std::move(done), std::move(answer), /*reads_only=*/true);
+}
+
+void Shard::kept(Instant boot, const std::string& key, Done<std::optional<KeptText>> done) {
+  if (failed_) return done(Error(Errc::kUnavailable, failed_->message()));
+  look_at_deadline(boot);
+  const KeptText* now = kept_.find(key);
+  answer_read(place_of(key), std::move(done), now == nullptr ? std::nullopt : std::optional(*now));
+}
+
+void Shard::change_kept(Instant boot, const Service::Change& change,
+                        Done<std::optional<std::uint64_t>> done) {
+  const auto wish = change(kept_);
+  wish ? keep(boot, *wish, std::move(done)) : done(wish.error());
+}
+
+void Shard::keep(Instant boot, const KeepText& wish, Done<std::optional<std::uint64_t>> done) {
+  if (wish.key.size() > kLongestKeptKey || wish.text.size() > kLongestKeptText) {
+    return done(Error(Errc::kInvalidArgument,
+                      "a kept text has " + std::to_string(kLongestKeptText) +
+                          " bytes at most, and its key " + std::to_string(kLongestKeptKey)));
+  }
+  Request asks;
+  asks.client = wish.client;
+  if (auto refused = refuse(boot, asks)) return done(*std::move(refused));
+  look_at_deadline(boot);
+  const KeptText* now = kept_.find(wish.key);
+  const std::uint64_t version = now == nullptr ? 0 : now->version;
+  const std::string place = place_of(wish.key);
+  // The newer version may not be committed yet.
+  if (version != wish.version) return answer_read(place, std::move(done), Version());
+  if (!kept_.has_room_for(wish.key, wish.text.size())) {
+    return done(Error(Errc::kUnsupported,
+                      "this server keeps " + std::to_string(KeptTexts::kMost) + " texts at most"));
+  }
+  // Above the number of every batch before, and so above a version that a lost term gave.
+  KeptText next{wish.text, std::max(version + 1, filling_.number)};
+  const std::size_t before = filling_.writer.size();
+  filling_.writer.add_kept(wish.key, next);
+  filling_.names.insert(place);
+  charge(client(wish.client), before);
+  const Version answer(next.version);
+  kept_.set(wish.key, std::move(next));
+  answer_when_committed(std::move(done), answer);
 }
 
 // A read must not hang until somebody makes room, and must not tell what may never be committed.

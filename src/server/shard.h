@@ -28,6 +28,7 @@
 
 #include "src/server/axis.h"
 #include "src/server/fold.h"
+#include "src/server/kept_texts.h"
 #include "src/server/marks.h"
 #include "src/server/record.h"
 #include "src/server/requests.h"
@@ -51,6 +52,11 @@ class Shard {
   void inspect(machine::Instant boot, const std::string& name, Done<LockSight> done);
   void list(machine::Instant boot, const std::string& prefix, const std::string& after,
             std::size_t limit, Done<std::vector<LockSight>> done);
+  // Kept texts, as Service's.
+  void keep(machine::Instant boot, const KeepText& wish, Done<std::optional<std::uint64_t>> done);
+  void change_kept(machine::Instant boot, const Service::Change& change,
+                   Done<std::optional<std::uint64_t>> done);
+  void kept(machine::Instant boot, const std::string& key, Done<std::optional<KeptText>> done);
   void forget_client(const ClientName& client);
 
   // Lets what is due expire.
@@ -136,7 +142,7 @@ class Shard {
     RecordWriter writer;
     std::vector<Change> told;
     std::vector<Later> waiting;
-    // The acquisitions and locks that it changes.
+    // The acquisitions, locks and kept texts that it changes.
     std::unordered_set<machine::AcquisitionId, HashOfId> ids;
     std::unordered_set<std::string> names;
     std::map<ClientPtr, std::size_t> bytes;
@@ -155,6 +161,9 @@ class Shard {
   bool may_leave(const Request& request, const Answer& answer, bool was_clean) const;
   bool clean(const machine::AcquisitionId& id) const;
   bool clean(std::string_view name) const;
+  // A read of committed state, for which `name` stands.
+  template <typename T>
+  void answer_read(const std::string& name, Done<T> done, T answer);
   LockSight look(const std::string& name) const;
   static Error uncommitted(std::string_view name);
   ClientPtr client(const ClientName& name);
@@ -180,6 +189,7 @@ class Shard {
   machine::Instant now_;
   Marks marks_;
   BreakTraces traces_;
+  KeptTexts kept_;
   std::unordered_map<machine::AcquisitionId, ClientPtr, HashOfId> routes_;
   std::unordered_map<ClientName, ClientPtr> clients_;
   // Those whose lease the recovery extended, until a request of this term sets its end.

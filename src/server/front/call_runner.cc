@@ -209,6 +209,25 @@ void run_value(Service& service, const PendingReply& reply, const Call& call) {
   });
 }
 
+// The text and its version; nothing at all where there is no such text.
+void run_kept(Service& service, const PendingReply& reply, const Call& call) {
+  service.kept(call.name, [reply](const Result<std::optional<KeptText>>& kept) {
+    if (!kept) return reply.fail(kept.error());
+    std::string bytes;
+    append_array(bytes, *kept ? 2 : 0);
+    if (*kept) append_text(bytes, std::to_string((*kept)->version));
+    if (*kept) append_text(bytes, (*kept)->text);
+    reply.give(std::move(bytes));
+  });
+}
+
+void run_keep(Service& service, const PendingReply& reply, const Call& call) {
+  service.keep(call.keeps, [reply](const Result<std::optional<std::uint64_t>>& version) {
+    if (!version) return reply.fail(version.error());
+    reply.text(*version ? "kept " + std::to_string(**version) : "changed");
+  });
+}
+
 std::string status_reply(const CommandContext& context) {
   const Greeting& greeting = context.greeting();
   const Service::State state = context.state();
@@ -260,7 +279,11 @@ void run_step_down(CommandContext& context, Connection& connection) {
 std::optional<Error> refuse_call(const AccountPtr& account, const Call& call) {
   if (account == nullptr) return std::nullopt;
   switch (call.op) {
+    case Op::kKeep:
+      if (auto denied = refuse(account, Right::kAcquire, call.name)) return denied;
+      return account->refuse_rate(base::BootClock::now());
     case Op::kInspect:
+    case Op::kKept:
     case Op::kValue:
       if (auto denied = refuse(account, Right::kObserve, call.name)) return denied;
       return account->refuse_rate(base::BootClock::now());
@@ -324,6 +347,8 @@ void run_call(Service& service, CommandContext& context, Connection& connection,
     case Op::kSetValue: return run_each(service, reply, account, *call);
     case Op::kInspect: return run_inspect(service, context, reply, account, *call);
     case Op::kValue: return run_value(service, reply, *call);
+    case Op::kKept: return run_kept(service, reply, *call);
+    case Op::kKeep: return run_keep(service, reply, *call);
     case Op::kList: return run_list(service, reply, account, *call);
     case Op::kWatch: return reply.text(context.hears(call->after, call->name) ? "yes" : "no");
     case Op::kStatus:

@@ -55,6 +55,8 @@ constexpr Row kRows[] = {
     {"attach", Op::kAttach, 0, 0, 0, 0},
     {"step_down", Op::kStepDown, 0, 0, 0, 0},
     {"watch", Op::kWatch, 0, 0, 2, 0},
+    {"kept", Op::kKept, 1, 1, 0, 0},
+    {"keep", Op::kKeep, 1, 1, 0, 3},
 };
 
 Error malformed(std::string_view op, const char* what) {
@@ -242,7 +244,15 @@ void read_requests(Cursor& cursor, const Row& row, const Words& words, std::size
         break;
       }
       case Op::kSetValue: request.action = read_set_value(name, cursor); break;
+      case Op::kKeep:
+        call.keeps.client = cursor.word();
+        call.keeps.version = cursor.number();
+        call.keeps.text = cursor.word();
+        call.keeps.key = call.name = name;
+        if (call.keeps.client.size() > kLongestClient) cursor.spoil();
+        break;
       case Op::kInspect:
+      case Op::kKept:
       case Op::kValue: call.name = name; break;
       case Op::kList:
       case Op::kStatus:

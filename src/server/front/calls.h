@@ -2,8 +2,8 @@
 //
 // A call is "HF1 <op> <number of keys> <key>... <word>...". Keys, words and answers are those of
 // the redis store's scripts (src/stores/redis/scripts), with two differences: the last answer of
-// `renew` is empty, because no clock of the server concerns a client, and `list`, `value`, `status`
-// and `attach` are this server's own (docs/design/0057-lock-service-wire.md).
+// `renew` is empty, because no clock of the server concerns a client, and `list`, `value`, `kept`,
+// `keep`, `status` and `attach` are this server's own (docs/design/0057-lock-service-wire.md).
 //
 // Guarantee: whatever the words are, reading them ends in a call or an error.
 // Thread-safety: pure functions.
@@ -39,6 +39,8 @@ enum class Op : std::uint8_t {
   kAttach,
   kStepDown,
   kWatch,
+  kKept,
+  kKeep,
 };
 
 struct Call {
@@ -47,6 +49,7 @@ struct Call {
   // kList; kWatch has the prefix in `name` and the client in `after`. kInspect and kValue have the
   // name of the first request's lock in `name`.
   std::string name{};
+  KeepText keeps{};  // kKeep; its key is also in `name`, as kKept's.
   std::string after{};
   std::size_t limit = 0;
   // Names that were escaped on the wire. (A list: its texts never move.)

@@ -13,6 +13,7 @@
 #include "src/server/front/commands.h"
 #include "src/server/front/library_scripts.h"
 #include "src/server/front/library_steps.h"
+#include "src/server/id_numbers.h"
 #include "src/server/sha1.h"
 
 namespace holdfast::server {
@@ -282,6 +283,24 @@ void hget(const Input& input) {
 
 enum class NamesLocks { kNone, kOne, kAll, kOfScript };
 
+// Numbers of the ids of that name, which are made explicitly. The reply is the last one, as Redis
+// has it.
+void incr(const Input& input) {
+  constexpr std::string_view kIds = "ids/";
+  const PendingReply reply(input.connection);
+  if (!input.word(1).starts_with(kIds)) {
+    return reply.fail(refusal("INCR gives ids only: its key is ids/NAME"));
+  }
+  const auto count = detail::parse_number<std::uint64_t>(
+      input.words.size() > 2 ? input.word(2) : std::string_view("1"));
+  if (!count) return reply.fail(refusal("INCRBY takes a whole number above zero"));
+  take_numbers(input.service, std::string(input.word(1).substr(kIds.size())), *count,
+               [reply](const Result<IdNumbers>& taken) {
+                 if (!taken) return reply.fail(taken.error());
+                 give_integer(reply, static_cast<std::int64_t>(taken->last()));
+               });
+}
+
 struct LibraryCommand {
   std::string_view name;
   std::size_t least_words;
@@ -303,6 +322,8 @@ constexpr LibraryCommand kLibraryCommands[] = {
     {"SCRIPT", 3, kMostWords, script, NamesLocks::kNone, Right::kObserve},
     {"HEXISTS", 3, 3, hexists, NamesLocks::kOne, Right::kObserve},
     {"HGET", 3, 3, hget, NamesLocks::kOne, Right::kObserve},
+    {"INCR", 2, 2, incr, NamesLocks::kOne, Right::kAcquire},
+    {"INCRBY", 3, 3, incr, NamesLocks::kOne, Right::kAcquire},
 };
 
 // The keys of a script that are locks. Redisson gives channels and names of answers as keys, too.
@@ -341,7 +362,8 @@ std::optional<Error> refuse_command(const AccountPtr& account, const LibraryComm
   for (std::size_t i = 1; i < end; ++i) {
     if (auto denied = refuse(account, command.right, words[i])) return denied;
   }
-  const bool counts = command.right == Right::kObserve || command.name == "SET";
+  const bool counts = command.right == Right::kObserve || command.name == "SET" ||
+                      command.name.starts_with("INCR");
   return counts ? account->refuse_rate(base::BootClock::now(), end - 1) : std::nullopt;
 }
 

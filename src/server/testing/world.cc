@@ -39,15 +39,20 @@ class Effects final : public RecordVisitor {
   bool on_client_floor(std::string, std::uint64_t) override { return true; }
   bool on_lock(LockHead) override { return true; }
   bool on_trace(std::string, BreakTrace) override { return true; }
+  bool on_kept(std::string key, KeptText text) override {
+    kept.emplace_back(std::move(key), std::move(text));
+    return true;
+  }
   bool on_closing() override { return true; }
   bool on_end(Instant) override { return true; }
 
   std::vector<machine::Effect> all;
+  std::vector<std::pair<std::string, KeptText>> kept;
 };
 
 }  // namespace
 
-World::World(std::uint64_t seed) : dice_(seed) {
+World::World(std::uint64_t seed) : dice_(seed), kept_dice_(~seed) {
   disk_.room = 12 + dice_.below(40);
   start();
 }
@@ -55,6 +60,8 @@ World::World(std::uint64_t seed) : dice_(seed) {
 std::string World::run(int steps) {
   for (step_ = 0; step_ < steps && failure_.empty(); ++step_) {
     step();
+    if (kept_dice_.one_in(8)) change_kept();
+    record();
     check_beliefs();
   }
   if (failure_.empty()) settle();
@@ -181,6 +188,54 @@ void World::deliver_request(const Message& message) {
   });
 }
 
+// A text names the version that it is to replace. A request may come late or twice, and its client
+// may not know the newest version.
+void World::change_kept() {
+  if (!shard_) return;
+  const std::string key(1, static_cast<char>('a' + kept_dice_.below(2)));
+  if (kept_dice_.one_in(3)) return read_kept(key);
+  KeepText wish{.client = "k", .key = key, .version = kept_believed_[key]};
+  if (wish.version > 0 && kept_dice_.one_in(4)) --wish.version;
+  wish.text = std::to_string(wish.version) + "/" + std::to_string(next_text_++);
+  for (std::uint64_t copies = kept_dice_.one_in(4) ? 2 : 1; copies > 0; --copies) {
+    shard_->keep(boot(), wish, [this, wish](const Result<std::optional<std::uint64_t>>& version) {
+      if (version && *version) check_kept(wish.key, **version, wish.text);
+    });
+  }
+}
+
+void World::read_kept(const std::string& key) {
+  shard_->kept(boot(), key,
+               [this, key, least = kept_told_[key]](const Result<std::optional<KeptText>>& found) {
+                 if (!found) return;
+                 const KeptText text = found->value_or(KeptText{});
+                 if (text.version < least) fail("a kept text was read as it was before");
+                 if (text.version > 0) check_kept(key, text.version, text.text);
+               });
+}
+
+// As it came into the journal.
+void World::note_kept(const std::string& key, const KeptText& text) {
+  auto& all = kept_[key];
+  const std::uint64_t newest = all.empty() ? 0 : all.rbegin()->first;
+  if (text.version <= newest) fail("a kept text got a version that it had");
+  if (!text.text.starts_with(std::to_string(newest) + "/")) {
+    fail("a change of a kept text replaced another one than it named");
+  }
+  all.emplace(text.version, text.text);
+}
+
+// As somebody was told.
+void World::check_kept(const std::string& key, std::uint64_t version, const std::string& text) {
+  record();
+  const auto found = kept_[key].find(version);
+  if (found == kept_[key].end() || found->second != text) {
+    return fail("a kept text was told that is not in the journal");
+  }
+  kept_told_[key] = std::max(kept_told_[key], version);
+  kept_believed_[key] = version;
+}
+
 void World::deliver_news() {
   if (news_.empty()) return;
   const std::size_t at = dice_.below(news_.size());
@@ -263,6 +318,7 @@ void World::start() {
   shard_ = std::make_unique<Shard>(*std::move(recovered), boot(),
                                    static_cast<ServiceListener&>(*this), ServiceOptions{});
   check_restart();
+  for (const auto& [key, version] : kept_told_) read_kept(key);
   auto first = shard_->take_batch();
   while (compactor_->must_finish()) static_cast<void>(compactor_->step());
   if (!first) return fail("a term begins with a record");
@@ -387,6 +443,7 @@ void World::record() {
       if (effect.kind == machine::EffectKind::kGranted) one.granted = effect.token;
       one.ended |= machine::ends_ticket(effect.kind);
     }
+    for (const auto& [key, text] : effects.kept) note_kept(key, text);
   }
 }
 

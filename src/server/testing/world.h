@@ -10,6 +10,8 @@
 //   - after a restart, a client that counts on a lease has it, with its token, for at least as
 //     long;
 //   - an acquisition whose release was answered and that is gone never comes back;
+//   - each change of a kept text replaces the one that it names, an answered one is never lost, and
+//     a read tells no older one;
 //   - when all is committed, the journal folds to the machine's own state;
 //   - when the clients have gone, nothing stays held.
 #pragma once
@@ -90,6 +92,10 @@ class World final : private ServiceListener {
   void start();
   void crash();
   void settle();
+  void change_kept();
+  void read_kept(const std::string& key);
+  void note_kept(const std::string& key, const KeptText& text);
+  void check_kept(const std::string& key, std::uint64_t version, const std::string& text);
 
   bool believes(const Acquisition& one) const;
   void check_beliefs();
@@ -125,6 +131,13 @@ class World final : private ServiceListener {
   std::uint64_t folded_at_ = UINT64_MAX;
   std::map<machine::AcquisitionId, Recorded> recorded_;
   std::uint64_t recorded_until_ = 0;
+  // Kept texts: those that were ever in the journal, the newest that somebody was told, and what a
+  // client believes to be the newest. Their dice are their own, so that the locks' seeds stay.
+  machine::testing::Dice kept_dice_;
+  std::map<std::string, std::map<std::uint64_t, std::string>> kept_;
+  std::map<std::string, std::uint64_t> kept_told_;
+  std::map<std::string, std::uint64_t> kept_believed_;
+  std::uint64_t next_text_ = 1;
   std::uint64_t next_id_ = 1;
   int step_ = 0;
   std::string failure_;

@@ -9,6 +9,7 @@
 #include "src/base/random.h"
 #include "src/stores/holdfast/event_watches.h"
 #include "src/stores/holdfast/guarantees.h"
+#include "src/stores/holdfast/records.h"
 #include "src/stores/holdfast/server_tls.h"
 #include "src/stores/holdfast/servers.h"
 #include "src/stores/holdfast/service_primary.h"
@@ -310,6 +311,7 @@ Result<std::unique_ptr<port::Store>> make_holdfast_store(port::StoreUrl url,
   auto primary = std::make_shared<holdfast::ServicePrimary>(*address);
   auto remote = redis::Remote::make(*std::move(address), std::move(primary));
   if (!remote) return remote.error();
+  if (context.records != nullptr) return holdfast::make_records(*std::move(remote), context);
   auto store = std::make_unique<HoldfastStore>(*std::move(remote), context);
   if (auto connected = store->connect(context.open_by); !connected) return connected.error();
   return std::unique_ptr<port::Store>(std::move(store));

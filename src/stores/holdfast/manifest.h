@@ -27,6 +27,7 @@ inline constexpr StoreKind kManifest{
     .secret_variable = "HOLDFAST_SERVICE_PASSWORD",
     .open_options = kOpenOptions,
     .leaves_out = kLeavesOut,
+    .has_records = true,
 };
 
 }  // namespace holdfast::stores::holdfast
