@@ -48,6 +48,23 @@ std::vector<std::string> http_names(const ServerOptions& options) {
 }  // namespace
 
 struct Server::Impl {
+  // Both ports hear of what was committed.
+  struct Ears final : server::ServiceListener {
+    explicit Ears(Impl& its_server) : server(its_server) {}
+    void on_push(const server::ClientName& client, const port::Push& push) override {
+      server.front.on_push(client, push);
+      server.http.on_push(client, push);
+    }
+    void on_effect(server::Position position, const machine::Effect& effect,
+                   machine::Instant at) override {
+      server.front.on_effect(position, effect, at);
+      server.http.on_effect(effect);
+    }
+    void on_stopped(const Error& reason) override { server.front.on_stopped(reason); }
+
+    Impl& server;
+  };
+
   Impl(ServerOptions wanted, server::ServerTuning its_tuning,
        std::unique_ptr<server::Journal> its_journal)
       : options(std::move(wanted)),
@@ -166,7 +183,7 @@ struct Server::Impl {
     server::ServiceOptions service_options = tuning.service;
     service_options.clients_stopped = options.clients_stopped;
     service_options.warn = [this](const std::string& what) { warn(what); };
-    service.emplace(io, take_journal(), front, std::move(service_options));
+    service.emplace(io, take_journal(), ears, std::move(service_options));
     if (auto started = service->start(); !started) {
       service.reset();
       return started;
@@ -327,6 +344,7 @@ struct Server::Impl {
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
   server::Front front;
   server::HttpFront http;
+  Ears ears{*this};
   std::optional<server::Service> service;  // The loop's, while that runs.
   std::string address;
   std::string http_address;

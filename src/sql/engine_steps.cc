@@ -318,7 +318,7 @@ void Engine::answer_all(const StepPtr& step, const Ran& ran) {
 // `lost`: nullptr: somebody was faster.
 void Engine::again(const StepPtr& step, const Answer* lost) {
   const BootInstant now = BootClock::now();
-  // What goes together has the deadline of the first that must answer; the others have time left.
+  // A step has the deadline of the first request that must answer; the others have time left.
   const bool hopeless =
       lost != nullptr && ((lost->fate == Fate::kNotSent && !lost->late) ||
                           (lost->fate == Fate::kRefused &&

@@ -28,6 +28,8 @@ using port::SocketIo;
 constexpr std::size_t kHttpScratch = 4 * 1'024;
 constexpr std::chrono::milliseconds kHttpAcceptPause{100};
 constexpr std::chrono::seconds kSweep{1};
+// Bytes of the next requests, while one waits.
+constexpr std::size_t kReadAhead = 16 * 1'024;
 
 }  // namespace
 
@@ -44,9 +46,12 @@ struct Peer {
   std::string in;
   std::string out;
   std::size_t sent = 0;
-  HttpRequest request;      // The one under way.
-  bool keep_alive = false;  // After its answer.
-  bool begun = false;       // A part of a request is here.
+  HttpRequest request;                       // The one under way.
+  bool keep_alive = false;                   // After its answer.
+  bool begun = false;                        // A part of a request is here.
+  bool reading = false;                      // The socket is watched.
+  bool busy = false;                         // From a whole request to the end of its answer.
+  std::shared_ptr<HttpDeparture> departure;  // Set while the service works on it.
   base::BootInstant deadline = base::BootInstant::max();
   std::string authorization;  // That `account` was given for.
   AccountPtr account;
@@ -60,8 +65,9 @@ using http_detail::PeerPtr;
 
 struct HttpFront::Impl : std::enable_shared_from_this<Impl> {
   Impl(asio::io_context& loop, HttpLimits wanted, Greeting greeting, std::vector<std::string> names)
-      : io(loop), limits(wanted), acceptor(loop), pause(loop), sweeper(loop) {
+      : io(loop), limits(wanted), waits(loop), acceptor(loop), pause(loop), sweeper(loop) {
     scene.greeting = std::move(greeting);
+    scene.waits = &waits;
     hosts = {"localhost", "127.0.0.1", "[::1]"};
     for (const std::string& each : names) hosts.insert(host_of(each));
   }
@@ -88,6 +94,7 @@ struct HttpFront::Impl : std::enable_shared_from_this<Impl> {
   const HttpLimits limits;
   std::set<std::string> hosts;
   HttpScene scene;
+  HttpWaits waits;
   FrontDoor door;
   std::unique_ptr<Gate> gate;  // Once there are users or TLS.
   std::map<std::string, AccountPtr, std::less<>> accounts;
@@ -151,6 +158,7 @@ void HttpFront::Impl::begin(Stream stream, const std::string& address) {
 
 void HttpFront::Impl::close(const PeerPtr& peer) {
   if (peers.erase(peer->number) == 0) return;
+  if (const auto gone = std::exchange(peer->departure, nullptr); gone && gone->then) gone->then();
   peer->stream.close();
   leave(peer->address);
 }
@@ -160,6 +168,7 @@ void HttpFront::Impl::close_all() {
   acceptor.close(ignored);
   pause.stop();
   sweeper.stop();
+  waits.drop_all();
   while (!peers.empty()) close(PeerPtr(peers.begin()->second));
   gate.reset();
 }
@@ -174,8 +183,11 @@ void HttpFront::Impl::sweep() {
   sweeper.arm(kSweep, [self = shared_from_this()] { self->sweep(); });
 }
 
+// Also while a call waits for its lock: its caller may go away.
 void HttpFront::Impl::wait_read(const PeerPtr& peer) {
+  if (peer->in.size() >= kReadAhead || std::exchange(peer->reading, true)) return;
   peer->stream.when_readable([self = shared_from_this(), peer](std::error_code error) {
+    peer->reading = false;
     if (!self->is_open(peer)) return;
     if (error) return self->close(peer);
     self->read(peer);
@@ -188,23 +200,27 @@ void HttpFront::Impl::read(const PeerPtr& peer) {
   if (got.next == SocketIo::Next::kEnded) return close(peer);
   if (got.next == SocketIo::Next::kDone) peer->in.append(scratch, got.bytes);
   if (got.next == SocketIo::Next::kWantWrite) {
+    peer->reading = true;
     return peer->stream.when_writable([self = shared_from_this(), peer](std::error_code error) {
+      peer->reading = false;
       if (!self->is_open(peer)) return;
       if (error) return self->close(peer);
       self->read(peer);
     });
   }
-  step(peer);
+  if (!peer->busy) return step(peer);
+  if (peer->departure && peer->departure->then) wait_read(peer);
 }
 
-// Nothing is under way.
 void HttpFront::Impl::step(const PeerPtr& peer) {
+  if (peer->busy) return;
   if (!peer->in.empty() && !std::exchange(peer->begun, true)) {
     peer->deadline = base::BootClock::now() + limits.request_time;
   }
   switch (peer->reader.take(peer->in)) {
     case HttpReader::Next::kMore: return wait_read(peer);
     case HttpReader::Next::kBad:
+      peer->busy = true;
       peer->keep_alive = false;
       peer->request = {};
       return answer(peer, http_error(peer->reader.refusal(), "bad_request",
@@ -212,6 +228,7 @@ void HttpFront::Impl::step(const PeerPtr& peer) {
                                      "send HTTP/1.1 with one Host; bodies have 16 KiB at most"));
     case HttpReader::Next::kRequest: break;
   }
+  peer->busy = true;
   peer->begun = false;
   peer->deadline = base::BootInstant::max();  // It is the server's turn.
   peer->request = peer->reader.request();
@@ -256,13 +273,17 @@ void HttpFront::Impl::join(const PeerPtr& peer, Gate::Verdict verdict, const Use
 
 void HttpFront::Impl::run(const PeerPtr& peer) {
   scene.connections = peers.size();
-  answer_request(scene, peer->request, peer->account, peer->address,
+  const auto departure = std::make_shared<HttpDeparture>();
+  peer->departure = departure;
+  answer_request(scene, peer->request, {peer->account, peer->address, departure},
                  [self = shared_from_this(), peer](const HttpAnswer& answer) {
                    if (self->is_open(peer)) self->answer(peer, answer);
                  });
+  if (peer->departure == departure && departure->then) wait_read(peer);
 }
 
 void HttpFront::Impl::answer(const PeerPtr& peer, const HttpAnswer& answer) {
+  peer->departure.reset();
   ++scene.answered[std::min(answer.status / 100, 5U)];
   peer->out = to_bytes(answer, peer->keep_alive, peer->request.method == "HEAD");
   peer->sent = 0;
@@ -287,6 +308,7 @@ void HttpFront::Impl::write(const PeerPtr& peer) {
     return peer->stream.when_writable(again);
   }
   peer->out.clear();
+  peer->busy = false;
   if (!peer->keep_alive) return close(peer);
   peer->deadline = base::BootClock::now() + limits.idle_time;
   // Others' turn first: this one may have sent many requests at once.
@@ -309,7 +331,8 @@ void HttpFront::serve(Service& service) {
 void HttpFront::stand_by(const std::string& leader) {
   impl_->scene.service = nullptr;
   impl_->scene.leader = leader;
-  // Their requests under way are not answered any more.
+  // Their requests under way are not answered any more. Tickets stay for the server that leads.
+  impl_->waits.drop_all();
   while (!impl_->peers.empty()) impl_->close(PeerPtr(impl_->peers.begin()->second));
 }
 
@@ -325,6 +348,12 @@ void HttpFront::guard(FrontDoor door) {
   for (const auto& [number, peer] : impl.peers) peer->account = nullptr;
   impl.accounts.clear();
 }
+
+void HttpFront::on_push(const ClientName& client, const port::Push& push) {
+  impl_->waits.on_push(client, push);
+}
+
+void HttpFront::on_effect(const machine::Effect& effect) { impl_->scene.locks.add(effect); }
 
 Result<void> HttpFront::listen(const std::string& address) {
   auto opened = open_port(impl_->acceptor, address, impl_->door, "--http");

@@ -41,6 +41,8 @@ class HttpFront {
   void serve(Service& service);
   void stand_by(const std::string& leader);
   void guard(FrontDoor door);
+  void on_push(const ClientName& client, const port::Push& push);
+  void on_effect(const machine::Effect& effect);
   Result<void> listen(const std::string& address);
   std::string address() const;
   void close();

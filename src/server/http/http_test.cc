@@ -74,6 +74,12 @@ class HttpTest : public testing::AccessTest {
            "Holdfast-Request: 1\r\n" +
            headers + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
   }
+  void await_queue(const std::string& lock, std::size_t waiters) const {
+    const auto began = base::BootClock::now();
+    while (get("/v1/locks/" + lock).parsed()["queue"].size() != waiters) {
+      ASSERT_LT(base::BootClock::now(), began + std::chrono::seconds(20)) << waiters;
+    }
+  }
   Got post(const std::string& path, const json& body, const std::string& headers = "") const {
     return ask(posted(path, body.dump(), headers));
   }
@@ -117,6 +123,90 @@ TEST_F(HttpTest, TakesRenewsAndReleasesALock) {
   EXPECT_EQ(post("/v1/locks/orders%2F1/acquire", {{"ttl_ms", 1000}, {"id", grant["id"]}}).status,
             410);
   EXPECT_EQ(get("/v1/locks").parsed()["locks"].size(), 0U);
+}
+
+// A repeated call may have sent its first request long ago.
+TEST_F(HttpTest, ARepeatedCallIsToldWhatIsLeftOfTheLease) {
+  open();
+  const json grant = post("/v1/locks/a/acquire", {{"ttl_ms", 30000}}).parsed();
+  const json repeated = {{"ttl_ms", 30000}, {"id", grant["id"]}};
+  const auto began = base::BootClock::now();
+  int left = 30000;
+  while (left == 30000 && base::BootClock::now() < began + std::chrono::seconds(20)) {
+    left = post("/v1/locks/a/acquire", repeated).parsed()["ttl_ms"];
+  }
+  EXPECT_LT(left, 30000);
+}
+
+TEST_F(HttpTest, CallsWaitInTheQueueInTheirOrder) {
+  open();
+  const json first = post("/v1/locks/a/acquire", {{"ttl_ms", 30000}}).parsed();
+  const json wish = {{"ttl_ms", 1000}, {"wait_ms", 60000}};
+  const Socket second(address());
+  ASSERT_TRUE(second.send(posted("/v1/locks/a/acquire", wish.dump())));
+  await_queue("a", 1);
+  const Socket third(address());
+  ASSERT_TRUE(third.send(posted("/v1/locks/a/acquire", wish.dump())));
+  await_queue("a", 2);
+  ASSERT_EQ(post("/v1/locks/a/release", {{"id", first["id"]}}).status, 200);
+  const json granted = receive(second).parsed();
+  EXPECT_GT(granted["token"].get<std::string>(), first["token"].get<std::string>());
+  EXPECT_EQ(granted["ttl_ms"], 61000) << "counted from before the request was sent";
+  EXPECT_EQ(post("/v1/locks/a/renew", {{"id", granted["id"]}, {"ttl_ms", 90000}}).status, 200);
+  ASSERT_EQ(post("/v1/locks/a/release", {{"id", granted["id"]}}).status, 200);
+  EXPECT_GT(receive(third).parsed()["token"], granted["token"]);
+  const std::string metrics = get("/metrics").body;
+  EXPECT_NE(metrics.find("holdfast_server_grants_total 3\n"), std::string::npos) << metrics;
+  EXPECT_NE(metrics.find("holdfast_server_queued_total 2\n"), std::string::npos) << metrics;
+  EXPECT_NE(metrics.find("holdfast_server_ends_total{how=\"released\"} 2\n"), std::string::npos);
+  EXPECT_EQ(metrics.find("holdfast_server_commit_seconds_count 0\n"), std::string::npos);
+}
+
+TEST_F(HttpTest, AWaitEndsWithItsTimeAndLeavesTheQueue) {
+  open();
+  const json first = post("/v1/locks/a/acquire", {{"ttl_ms", 30000}}).parsed();
+  const Got busy = post("/v1/locks/a/acquire", {{"ttl_ms", 1000}, {"wait_ms", 1}});
+  EXPECT_EQ(busy.status, 409);
+  EXPECT_EQ(busy.parsed()["error"]["code"], "busy");
+  EXPECT_EQ(get("/v1/locks/a").parsed()["queue"].size(), 0U);
+  for (const json& wait : {json(300001), json(-1), json("1s")}) {
+    EXPECT_EQ(post("/v1/locks/a/acquire", {{"ttl_ms", 1000}, {"wait_ms", wait}}).status, 400);
+  }
+  EXPECT_EQ(post("/v1/locks/a/acquire", {{"ttl_ms", 86400000}, {"wait_ms", 1}}).status, 400);
+}
+
+TEST_F(HttpTest, ACallerWhoGoesAwayLeavesTheQueue) {
+  open();
+  const json first = post("/v1/locks/a/acquire", {{"ttl_ms", 30000}}).parsed();
+  const json wish = {{"ttl_ms", 1000}, {"wait_ms", 60000}};
+  {
+    const Socket goes(address());
+    ASSERT_TRUE(goes.send(posted("/v1/locks/a/acquire", wish.dump())));
+    await_queue("a", 1);
+    // Part of a next request is here, too.
+    ASSERT_TRUE(goes.send("GET /v1/locks"));
+  }
+  await_queue("a", 0);
+}
+
+// The caller may have lost its connection unseen.
+TEST_F(HttpTest, ALaterCallWithTheSameIdTakesThePlace) {
+  open();
+  const json first = post("/v1/locks/a/acquire", {{"ttl_ms", 30000}}).parsed();
+  const json wish = {{"ttl_ms", 1000}, {"wait_ms", 60000}, {"id", std::string(32, '7')}};
+  const Socket before(address());
+  ASSERT_TRUE(before.send(posted("/v1/locks/a/acquire", wish.dump())));
+  await_queue("a", 1);
+  const Socket later(address());
+  ASSERT_TRUE(later.send(posted("/v1/locks/a/acquire", wish.dump())));
+  EXPECT_EQ(receive(before).parsed()["error"]["code"], "replaced");
+  ASSERT_EQ(post("/v1/locks/a/release", {{"id", first["id"]}}).status, 200);
+  const Got granted = receive(later);
+  ASSERT_EQ(granted.status, 200) << granted.body;
+  EXPECT_LE(granted.parsed()["ttl_ms"], 61000);
+  // The next request of this connection is read as ever.
+  ASSERT_TRUE(later.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+  EXPECT_EQ(receive(later).body, "alive\n");
 }
 
 TEST_F(HttpTest, BreaksWithAReasonAndTheToken) {

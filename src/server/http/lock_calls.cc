@@ -11,6 +11,7 @@
 #include "holdfast/detail/percent.h"
 #include "src/base/random.h"
 #include "src/server/http/routes.h"
+#include "src/server/id_numbers.h"
 
 namespace holdfast::server {
 namespace {
@@ -22,14 +23,14 @@ using nlohmann::json;
 constexpr std::size_t kLongestLockName = 256;
 constexpr std::size_t kLongestText = 256;
 constexpr std::size_t kMostOnePage = 100;
+constexpr std::chrono::milliseconds kLongestWait{300'000};
 
 // One call, as its path and body say.
 struct LockCall {
   HttpScene scene;  // As it was when the call came.
   std::string name;
   json body;
-  AccountPtr account;
-  std::string address;
+  HttpCaller caller;
   Answered done;
 };
 
@@ -58,6 +59,11 @@ HttpAnswer failed(const Error& error) {
     case Errc::kOutcomeUnknown:
       return http_error(503, "outcome_unknown", error.message(), "repeat it with the same id");
     case Errc::kInvalidArgument: return bad(error.message());
+    case Errc::kUnsupported:
+      return http_error(409, "used_up", error.message(), "ask the operator for another namespace");
+    case Errc::kCorruptState:
+      return http_error(503, "stopped", error.message(), "ask the operator");
+    case Errc::kClosed: return http_error(409, "replaced", error.message(), "await the later call");
     default: {
       HttpAnswer answer = http_error(503, "unavailable", error.message(), "repeat it");
       answer.headers.emplace_back("Retry-After", "1");
@@ -109,16 +115,20 @@ class Fields {
     if (!value) spoil("'id' must be 32 hexadecimal digits, not all 0");
     return value.value_or(AcquisitionId{});
   }
-  machine::Duration ttl() {
-    const json* found = find("ttl_ms");
-    const bool fits =
-        found != nullptr && found->is_number_unsigned() && found->get<std::uint64_t>() >= 100 &&
-        found->get<std::uint64_t>() <= static_cast<std::uint64_t>(millis(kLongestLease));
-    if (!fits) {
-      spoil("'ttl_ms' must be a whole number from 100 to 86400000");
-      return {};
-    }
-    return std::chrono::milliseconds(found->get<std::uint64_t>());
+  std::chrono::milliseconds ttl() {
+    return time("ttl_ms", std::chrono::milliseconds(100),
+                std::chrono::duration_cast<std::chrono::milliseconds>(kLongestLease));
+  }
+  std::chrono::milliseconds wait() {
+    if (!body_.contains("wait_ms")) return {};
+    return time("wait_ms", std::chrono::milliseconds(0), kLongestWait);
+  }
+  std::uint64_t count() {
+    const json* found = find("count");
+    if (found == nullptr) return 1;
+    if (found->is_number_unsigned()) return found->get<std::uint64_t>();
+    spoil("'count' must be a whole number");
+    return 0;
   }
   // Why the body is refused; empty: it is fine.
   std::string trouble() const {
@@ -136,6 +146,20 @@ class Fields {
   }
 
  private:
+  std::chrono::milliseconds time(const char* name, std::chrono::milliseconds least,
+                                 std::chrono::milliseconds most) {
+    const json* found = find(name);
+    if (found != nullptr && found->is_number_unsigned()) {
+      const auto value = found->get<std::uint64_t>();
+      if (value >= static_cast<std::uint64_t>(least.count()) &&
+          value <= static_cast<std::uint64_t>(most.count())) {
+        return std::chrono::milliseconds(value);
+      }
+    }
+    spoil(std::string("'") + name + "' must be a whole number from " +
+          std::to_string(least.count()) + " to " + std::to_string(most.count()));
+    return {};
+  }
   const json* find(const char* name) {
     const auto found = body_.find(name);
     if (found == body_.end()) return nullptr;
@@ -150,20 +174,23 @@ class Fields {
 
 machine::OwnerPtr owner_of(const LockCall& call, Fields& fields) {
   machine::OwnerInfo owner;
-  owner.owner = fields.text("owner", call.account == nullptr ? "" : call.account->user->name);
+  owner.owner =
+      fields.text("owner", call.caller.account == nullptr ? "" : call.caller.account->user->name);
   owner.reason = fields.text("reason");
-  owner.host = call.address;
+  owner.host = call.caller.address;
   owner.program = "http";
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   owner.since_unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
   return std::make_shared<const machine::OwnerInfo>(std::move(owner));
 }
 
+// A call that was sent before may have begun the lease, so this is what is left of it.
 HttpAnswer grant(const LockCall& call, AcquisitionId id, const Answer& answer) {
+  const auto left = std::max(answer.reply.lease_end - answer.at, machine::Duration::zero());
   return as_json(200, {{"name", call.name},
                        {"id", base::to_hex(id.high, id.low)},
                        {"token", std::to_string(answer.reply.token.counter)},
-                       {"ttl_ms", millis(answer.reply.lease)}});
+                       {"ttl_ms", millis(std::min(left, answer.reply.lease))}});
 }
 
 HttpAnswer refusal(const Answer& answer) {
@@ -190,26 +217,39 @@ HttpAnswer refusal(const Answer& answer) {
 
 // Answers `call` with what becomes of the request.
 template <typename Then>
-void submit(const std::shared_ptr<LockCall>& call, const Request& request, Then then) {
-  call->scene.service->submit(request, [call, then](const Result<Answer>& answer) {
+Done<Answer> answering(const std::shared_ptr<LockCall>& call, Then then) {
+  return [call, then](const Result<Answer>& answer) {
     call->done(answer ? then(*answer) : failed(answer.error()));
-  });
+  };
+}
+
+template <typename Then>
+void submit(const std::shared_ptr<LockCall>& call, const Request& request, Then then) {
+  call->scene.service->submit(request, answering(call, then));
 }
 
 void acquire(const std::shared_ptr<LockCall>& call, Fields& fields) {
   machine::Acquire wish;
   wish.name = call->name;
   wish.id = fields.id(/*required=*/false);
-  wish.ttl = wish.waiter_ttl = fields.ttl();
-  wish.may_wait = false;
+  const std::chrono::milliseconds ttl = fields.ttl();
+  const std::chrono::milliseconds wait = fields.wait();
+  wish.ttl = ttl;
+  // Whoever is granted at the end of the wait has a whole lease left.
+  wish.waiter_ttl = ttl + wait;
+  wish.may_wait = wait > std::chrono::milliseconds::zero();
+  if (wish.waiter_ttl > kLongestLease) fields.spoil("'ttl_ms' and 'wait_ms' are too long together");
   wish.owner = owner_of(*call, fields);
   const std::string mode = fields.text("mode", "exclusive");
   if (mode == "shared") wish.mode = machine::Mode::shared();
   if (mode != "shared" && mode != "exclusive") fields.spoil("'mode' is exclusive or shared");
   if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
-  submit(call, {.action = wish}, [call, id = wish.id](const Answer& answer) {
+  const auto then = [call, id = wish.id](const Answer& answer) {
     return answer.reply.outcome == Outcome::kHeld ? grant(*call, id, answer) : refusal(answer);
-  });
+  };
+  if (!wish.may_wait) return submit(call, {.action = wish}, then);
+  call->scene.waits->enter(*call->scene.service, wish, wait, call->caller.departure,
+                           answering(call, then));
 }
 
 // The service orders renewals by a number that its native clients count. HTTP callers do not, so
@@ -257,6 +297,18 @@ void break_lock(const std::shared_ptr<LockCall>& call, Fields& fields) {
            if (answer.reply.outcome != Outcome::kReleased) return refusal(answer);
            return as_json(200, {{"name", call->name}, {"broken", true}});
          });
+}
+
+void next_ids(const std::shared_ptr<LockCall>& call, Fields& fields) {
+  const std::uint64_t count = fields.count();
+  if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
+  take_numbers(*call->scene.service, call->name, count, [call](const Result<IdNumbers>& taken) {
+    if (!taken) return call->done(failed(taken.error()));
+    call->done(as_json(200, {{"name", call->name},
+                             {"first", std::to_string(taken->first)},
+                             {"last", std::to_string(taken->last())},
+                             {"count", taken->count}}));
+  });
 }
 
 json ticket_json(const machine::TicketImage& ticket, machine::Instant at) {
@@ -320,7 +372,8 @@ void list(const std::shared_ptr<LockCall>& call, std::string_view query) {
       return call->done(bad("the query has prefix, after, and limit from 1 to 100"));
     }
   }
-  if (call->account != nullptr && !call->account->user->may_list(prefix)) {
+  const AccountPtr& account = call->caller.account;
+  if (account != nullptr && !account->user->may_list(prefix)) {
     return call->done(failed({Errc::kPermissionDenied, "no right to observe all of these"}));
   }
   call->scene.service->list(prefix, after, limit,
@@ -362,48 +415,52 @@ bool valid_name(const std::string& name) {
 }
 
 // nullopt: the user may, and not too often.
-std::optional<HttpAnswer> refuse_user(const LockCall& call, Right right) {
-  if (auto denied = refuse(call.account, right, call.name)) return failed(*denied);
-  if (call.account == nullptr) return std::nullopt;
-  if (auto often = call.account->refuse_rate(base::BootClock::now())) return failed(*often);
+std::optional<HttpAnswer> refuse_user(const LockCall& call, Right right, const std::string& name) {
+  const AccountPtr& account = call.caller.account;
+  if (auto denied = refuse(account, right, name)) return failed(*denied);
+  if (account == nullptr) return std::nullopt;
+  if (auto often = account->refuse_rate(base::BootClock::now())) return failed(*often);
   return std::nullopt;
 }
 
-void change(const std::shared_ptr<LockCall>& call, std::string_view word,
-            const HttpRequest& request) {
+// `run` with the fields of the body, if the user may.
+void change(const std::shared_ptr<LockCall>& call, Right right, const std::string& name,
+            const HttpRequest& request,
+            void (*run)(const std::shared_ptr<LockCall>&, Fields&)) {
+  if (request.method != "POST") return call->done(wrong_method("POST"));
+  if (const auto refused = refuse_user(*call, right, name)) return call->done(*refused);
+  // Nothing nests, so deep texts are refused before they are built.
+  const auto flat = [](int depth, json::parse_event_t, json&) { return depth <= 1; };
+  call->body = json::parse(request.body, flat, /*allow_exceptions=*/false);
+  if (!call->body.is_object()) return call->done(bad("the body must be one object of JSON"));
+  Fields fields(call->body);
+  run(call, fields);
+}
+
+void change_lock(const std::shared_ptr<LockCall>& call, std::string_view word,
+                 const HttpRequest& request) {
   const auto* verb = std::find_if(std::begin(kVerbs), std::end(kVerbs),
                                   [&](const Verb& each) { return each.word == word; });
   if (verb == std::end(kVerbs)) {
     return call->done(http_error(404, "no_such_path", "a lock has no such call",
                                  "use acquire, renew, release or break"));
   }
-  if (request.method != "POST") return call->done(wrong_method("POST"));
-  if (const auto refused = refuse_user(*call, verb->right)) return call->done(*refused);
-  // Nothing nests, so deep texts are refused before they are built.
-  const auto flat = [](int depth, json::parse_event_t, json&) { return depth <= 1; };
-  call->body = json::parse(request.body, flat, /*allow_exceptions=*/false);
-  if (!call->body.is_object()) return call->done(bad("the body must be one object of JSON"));
-  Fields fields(call->body);
-  verb->run(call, fields);
+  change(call, verb->right, call->name, request, verb->run);
 }
 
 }  // namespace
 
 void answer_lock_call(const HttpScene& scene, std::string_view path, std::string_view query,
-                      const HttpRequest& request, const AccountPtr& account,
-                      const std::string& address, const Answered& done) {
+                      const HttpRequest& request, const HttpCaller& caller, const Answered& done) {
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (scene.service == nullptr) return done(standing_by(scene.leader));
-  const auto call = std::make_shared<LockCall>(LockCall{.scene = scene,
-                                                        .name = {},
-                                                        .body = {},
-                                                        .account = account,
-                                                        .address = address,
-                                                        .done = done});
+  const auto call = std::make_shared<LockCall>(
+      LockCall{.scene = scene, .name = {}, .body = {}, .caller = caller, .done = done});
   if (path.empty()) {
     if (!reads) return done(wrong_method("GET, HEAD"));
-    if (account != nullptr) {
-      if (auto often = account->refuse_rate(base::BootClock::now())) return done(failed(*often));
+    if (caller.account != nullptr) {
+      if (auto often = caller.account->refuse_rate(base::BootClock::now()))
+        return done(failed(*often));
     }
     return list(call, query);
   }
@@ -412,10 +469,24 @@ void answer_lock_call(const HttpScene& scene, std::string_view path, std::string
   auto name = detail::percent_decode(path.substr(0, slash));
   if (!name || !valid_name(*name)) return done(bad("the path names no lock"));
   call->name = *std::move(name);
-  if (slash != path.npos) return change(call, path.substr(slash + 1), request);
+  if (slash != path.npos) return change_lock(call, path.substr(slash + 1), request);
   if (!reads) return done(wrong_method("GET, HEAD"));
-  if (const auto refused = refuse_user(*call, Right::kObserve)) return done(*refused);
+  if (const auto refused = refuse_user(*call, Right::kObserve, call->name)) return done(*refused);
   inspect(call);
+}
+
+void answer_id_call(const HttpScene& scene, std::string_view path, const HttpRequest& request,
+                    const HttpCaller& caller, const Answered& done) {
+  if (scene.service == nullptr) return done(standing_by(scene.leader));
+  const std::size_t slash = path.find('/');
+  const auto name = detail::percent_decode(path.substr(0, slash));
+  if (!name || !valid_name(*name)) return done(bad("the path names no ids"));
+  if (slash == path.npos || path.substr(slash + 1) != "next") {
+    return done(http_error(404, "no_such_path", "ids have no such call", "use next"));
+  }
+  const auto call = std::make_shared<LockCall>(
+      LockCall{.scene = scene, .name = *name, .body = {}, .caller = caller, .done = done});
+  change(call, Right::kAcquire, name_of_ids(*name), request, next_ids);
 }
 
 }  // namespace holdfast::server

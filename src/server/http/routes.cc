@@ -1,5 +1,6 @@
 #include "src/server/http/routes.h"
 
+#include <chrono>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@ namespace holdfast::server {
 namespace {
 
 constexpr std::string_view kLocks = "/v1/locks";
+constexpr std::string_view kIds = "/v1/ids/";
 
 HttpAnswer plain(unsigned status, std::string text) {
   return {.status = status, .type = "text/plain; charset=utf-8", .body = std::move(text)};
@@ -22,11 +24,40 @@ HttpAnswer readiness(const HttpScene& scene) {
   return plain(200, "ready\n");
 }
 
+void begin_metric(std::string& out, std::string_view name, std::string_view type,
+                  std::string_view help) {
+  out.append("# HELP ").append(name).append(" ").append(help);
+  out.append("\n# TYPE ").append(name).append(" ").append(type).append("\n");
+}
+
 void append_metric(std::string& out, std::string_view name, std::string_view type,
                    std::string_view help, std::uint64_t value) {
-  out.append("# HELP ").append(name).append(" ").append(help);
-  out.append("\n# TYPE ").append(name).append(" ").append(type);
-  out.append("\n").append(name).append(" ").append(std::to_string(value)).append("\n");
+  begin_metric(out, name, type, help);
+  out.append(name).append(" ").append(std::to_string(value)).append("\n");
+}
+
+void append_counts(std::string& out, const LockCounts& locks) {
+  append_metric(out, "holdfast_server_grants_total", "counter", "Locks granted.", locks.granted);
+  append_metric(out, "holdfast_server_queued_total", "counter", "Requests that had to wait.",
+                locks.queued);
+  begin_metric(out, "holdfast_server_ends_total", "counter", "Holds and waits that ended, by how.");
+  const std::pair<std::string_view, std::uint64_t> ends[] = {{"released", locks.released},
+                                                             {"cancelled", locks.cancelled},
+                                                             {"expired", locks.expired},
+                                                             {"broken", locks.broken}};
+  for (const auto& [how, count] : ends) {
+    out.append("holdfast_server_ends_total{how=\"").append(how).append("\"} ");
+    out.append(std::to_string(count)).append("\n");
+  }
+}
+
+void append_commits(std::string& out, const Service::State& state) {
+  constexpr std::string_view kName = "holdfast_server_commit_seconds";
+  begin_metric(out, kName, "summary", "Time from a batch to the journal's answer.");
+  out.append(kName).append("_sum ");
+  out.append(std::to_string(std::chrono::duration<double>(state.commit_time).count()));
+  out.append("\n").append(kName).append("_count ").append(std::to_string(state.commits));
+  out.append("\n");
 }
 
 HttpAnswer metrics(const HttpScene& scene) {
@@ -43,19 +74,18 @@ HttpAnswer metrics(const HttpScene& scene) {
     gauge("holdfast_server_uncommitted_bytes", "Bytes not in the journal yet.", state.uncommitted);
     gauge("holdfast_server_journal_full", "1: the journal takes only renewals.",
           state.full ? 1 : 0);
+    append_commits(out, state);
   }
-  out +=
-      "# HELP holdfast_server_http_answers_total Answers by the class of their status.\n"
-      "# TYPE holdfast_server_http_answers_total counter\n";
+  append_counts(out, scene.locks);
+  begin_metric(out, "holdfast_server_http_answers_total", "counter",
+               "Answers by the class of their status.");
   for (const int digit : {2, 4, 5}) {
     out += "holdfast_server_http_answers_total{class=\"" + std::to_string(digit) + "xx\"} " +
            std::to_string(scene.answered[digit]) + "\n";
   }
-  out +=
-      "# HELP holdfast_server_build_info The program's version.\n"
-      "# TYPE holdfast_server_build_info gauge\n"
-      "holdfast_server_build_info{version=\"" +
-      scene.greeting.version + "\",journal=\"" + scene.greeting.journal + "\"} 1\n";
+  begin_metric(out, "holdfast_server_build_info", "gauge", "The program's version.");
+  out += "holdfast_server_build_info{version=\"" + scene.greeting.version + "\",journal=\"" +
+         scene.greeting.journal + "\"} 1\n";
   return {.type = "text/plain; version=0.0.4; charset=utf-8", .body = std::move(out)};
 }
 
@@ -78,17 +108,33 @@ HttpAnswer wrong_method(const std::string& allowed) {
   return answer;
 }
 
+void LockCounts::add(const machine::Effect& effect) {
+  using machine::EffectKind;
+  if (effect.system) return;
+  switch (effect.kind) {
+    case EffectKind::kGranted: ++granted; break;
+    case EffectKind::kQueued: ++queued; break;
+    case EffectKind::kReleased: ++released; break;
+    case EffectKind::kCancelled: ++cancelled; break;
+    case EffectKind::kExpired: expired += effect.was_holder ? 1 : 0; break;
+    case EffectKind::kBroken: ++broken; break;
+    default: break;
+  }
+}
+
 bool is_open_to_all(std::string_view target) { return target == "/healthz" || target == "/readyz"; }
 
-void answer_request(const HttpScene& scene, const HttpRequest& request, const AccountPtr& account,
-                    const std::string& address, Answered done) {
+void answer_request(const HttpScene& scene, const HttpRequest& request, const HttpCaller& caller,
+                    Answered done) {
   const std::string_view target = request.target;
   const std::size_t mark = target.find('?');
   const std::string_view path = target.substr(0, mark);
   const std::string_view query = mark == target.npos ? "" : target.substr(mark + 1);
   if (path == kLocks || path.starts_with("/v1/locks/")) {
-    return answer_lock_call(scene, path.substr(kLocks.size()), query, request, account, address,
-                            done);
+    return answer_lock_call(scene, path.substr(kLocks.size()), query, request, caller, done);
+  }
+  if (path.starts_with(kIds)) {
+    return answer_id_call(scene, path.substr(kIds.size()), request, caller, done);
   }
   const bool known = is_open_to_all(path) || path == "/metrics";
   if (!known)
@@ -96,6 +142,7 @@ void answer_request(const HttpScene& scene, const HttpRequest& request, const Ac
   if (!reads(request)) return done(wrong_method("GET, HEAD"));
   if (path == "/healthz") return done(plain(200, "alive\n"));
   if (path == "/readyz") return done(readiness(scene));
+  const AccountPtr& account = caller.account;
   if (account != nullptr && !account->user->admin && !account->user->may_list("")) {
     return done(http_error(403, "no_right", "metrics tell of all locks",
                            "give the user observe:* or admin"));

@@ -4,16 +4,32 @@
 // before. Thread-safety: the loop only. Blocking: never.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "src/server/access/account.h"
 #include "src/server/front/front.h"
 #include "src/server/http/http_codec.h"
+#include "src/server/http/waits.h"
 #include "src/server/service.h"
 
 namespace holdfast::server {
+
+// Changes of locks that this server has committed since it began.
+struct LockCounts {
+  std::uint64_t granted = 0;
+  std::uint64_t queued = 0;
+  std::uint64_t released = 0;
+  std::uint64_t cancelled = 0;
+  std::uint64_t expired = 0;  // Holders only.
+  std::uint64_t broken = 0;
+
+  void add(const machine::Effect& effect);
+};
 
 struct HttpScene {
   Service* service = nullptr;  // Null: this server stands by.
@@ -21,21 +37,32 @@ struct HttpScene {
   Greeting greeting;
   std::size_t connections = 0;
   std::uint64_t answered[6] = {};  // By the first digit of their status.
+  LockCounts locks{};
+  HttpWaits* waits = nullptr;
+};
+
+struct HttpCaller {
+  AccountPtr account{};
+  std::string address{};
+  std::shared_ptr<HttpDeparture> departure{};
 };
 
 using Answered = std::function<void(HttpAnswer)>;
 
 // Those that tell whether the server works, to everybody.
 bool is_open_to_all(std::string_view target);
-void answer_request(const HttpScene& scene, const HttpRequest& request, const AccountPtr& account,
-                    const std::string& address, Answered done);
+void answer_request(const HttpScene& scene, const HttpRequest& request, const HttpCaller& caller,
+                    Answered done);
 HttpAnswer http_error(unsigned status, std::string_view code, const std::string& message,
                       const std::string& next);
 HttpAnswer wrong_method(const std::string& allowed);
 
 // --- The calls for locks, under /v1/locks (lock_calls.cc). `path` is what follows it.
 void answer_lock_call(const HttpScene& scene, std::string_view path, std::string_view query,
-                      const HttpRequest& request, const AccountPtr& account,
-                      const std::string& address, const Answered& done);
+                      const HttpRequest& request, const HttpCaller& caller, const Answered& done);
+
+// The calls for ids, under /v1/ids/. `path` is what follows it.
+void answer_id_call(const HttpScene& scene, std::string_view path, const HttpRequest& request,
+                    const HttpCaller& caller, const Answered& done);
 
 }  // namespace holdfast::server
