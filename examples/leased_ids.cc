@@ -20,10 +20,10 @@ Result<void> number_parcels(const std::string& store) {
 
   auto workers = LeasedWorkers::open(store, "parcels");
   if (!workers) return workers.error();
-  auto ids = workers->take();  // a worker number, for as long as *ids lives
+  auto ids = workers->ids();  // with a worker number, for as long as *ids lives
   if (!ids) return ids.error();
-  auto id = (*ids)->next();
-  if (!id) return id.error();  // kLost: workers->take((*ids)->last_unit()) gives another number
+  auto id = (*ids)->next();  // after a loss it takes a free number
+  if (!id) return id.error();
   // [end]
   std::printf("parcel %s\n", id->to_string().c_str());
   return {};

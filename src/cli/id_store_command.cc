@@ -58,9 +58,9 @@ int init_segments(const IdOptions& options) {
 Result<std::unique_ptr<ids::IdSource>> open_store_ids(const IdOptions& options) {
   const auto workers = open_workers(options);
   if (workers) {
-    auto taken = workers->take();
-    if (!taken) return taken.error();
-    return std::unique_ptr<ids::IdSource>(*std::move(taken));
+    auto leased = workers->ids();
+    if (!leased) return leased.error();
+    return std::unique_ptr<ids::IdSource>(*std::move(leased));
   }
   // It may be of the other kind.
   if (workers.error().code() != Errc::kInvalidArgument) return workers.error();

@@ -1,5 +1,6 @@
 #include "src/client/checked_records.h"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -40,6 +41,10 @@ class CheckedRecords final : public Records {
                                                const std::string& text, BootInstant by) override {
     if (auto good = check(key, text, by); !good) return good.error();
     return store_->replace(prefix_ + key, version, text, by);
+  }
+  Result<std::optional<std::chrono::milliseconds>> wall_time(BootInstant by) override {
+    if (base::BootClock::now() < by) return store_->wall_time(by);
+    return Error(Errc::kUnavailable, "the store's time: the deadline had passed; not sent");
   }
   std::string forgets() const override { return store_->forgets(); }
 

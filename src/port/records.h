@@ -16,6 +16,7 @@
 // limits. kPermissionDenied, kVersionMismatch, kCorruptState.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -51,6 +52,12 @@ class Records {
                                                        std::uint64_t version,
                                                        const std::string& text,
                                                        base::BootInstant by) = 0;
+
+  // The wall clock of the store's server, since 1970. nullopt: it has none, or it is this host's.
+  virtual Result<std::optional<std::chrono::milliseconds>> wall_time(base::BootInstant by) {
+    static_cast<void>(by);
+    return std::optional<std::chrono::milliseconds>();
+  }
 
   // Why an answered change may be lost without a restored backup ("Redis answers before a replica
   // has it"); empty: it is not.

@@ -11,9 +11,9 @@ namespace holdfast::server {
 namespace {
 
 Error missing(const std::string& name) {
-  return {Errc::kInvalidArgument,
-          "there are no ids '" + name + "': an operator makes them with 'holdfast id init " + name +
-              " --segments --store URL'"};
+  return {Errc::kInvalidArgument, "there are no ids '" + name +
+                                      "': an operator makes them with 'holdfast id init " + name +
+                                      " --segments --store URL'"};
 }
 
 Error stopped(const std::string& name, const std::string& why) {
@@ -58,12 +58,12 @@ void take_numbers(Service& service, const std::string& name, std::uint64_t count
                       "one call takes from 1 to " + std::to_string(kMostNumbers) + " numbers"));
   }
   const auto taken = std::make_shared<IdNumbers>();
-  service.change_kept([name, count, taken](const KeptTexts& texts) {
-    return raise(texts, name, count, *taken);
-  }, [taken, done = std::move(done)](const Result<std::optional<std::uint64_t>>& version) {
-    if (!version) return done(version.error());
-    done(*taken);
-  });
+  service.change_kept(
+      [name, count, taken](const KeptTexts& texts) { return raise(texts, name, count, *taken); },
+      [taken, done = std::move(done)](const Result<std::optional<std::uint64_t>>& version) {
+        if (!version) return done(version.error());
+        done(*taken);
+      });
 }
 
 }  // namespace holdfast::server

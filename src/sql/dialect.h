@@ -139,6 +139,8 @@ class Dialect {
   virtual Request create_record(const std::string& key, const std::string& text) const = 0;
   virtual Request replace_record(const std::string& key, std::int64_t version,
                                  const std::string& text) const = 0;
+  // The server's wall clock, in milliseconds since 1970.
+  virtual Request wall_time() const = 0;
   // A question, and why by its answer an answered change may be lost; empty: it is not.
   virtual Request durability() const = 0;
   virtual std::string forgets(const Rows& rows) const = 0;

@@ -1,5 +1,6 @@
 #include "src/sql/records.h"
 
+#include <chrono>
 #include <cstdint>
 #include <future>
 #include <limits>
@@ -62,6 +63,12 @@ class SqlRecords final : public port::Records {
             /*reads=*/false);
     if (!rows) return rows.error();
     return (*rows)->size() > 0 ? Version(version + 1) : Version();
+  }
+
+  Result<std::optional<std::chrono::milliseconds>> wall_time(BootInstant by) override {
+    const auto rows = ask(dialect_->wall_time(), by, /*reads=*/true);
+    if (!rows) return rows.error();
+    return std::optional(std::chrono::milliseconds((*rows)->number(0, 0)));
   }
 
   std::string forgets() const override { return forgets_; }

@@ -16,6 +16,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "holdfast/client.h"
 #include "holdfast/ids/leased_workers.h"
 #include "tests/records/place.h"
 
@@ -175,6 +176,42 @@ TEST_P(LeasedProcessesTest, ANumberIsFreeAfterACleanEndAndAllTakenIsAnErrorOfIts
   ASSERT_TRUE(again) << again.error();
   EXPECT_EQ((*again)->worker(), worker);
   EXPECT_GT((*again)->next()->number(), id->number());
+}
+
+TEST_P(LeasedProcessesTest, IdsGoOnUnderAnotherNumberAfterALoss) {
+  const std::string url = place_->url();
+  ASSERT_TRUE(LeasedWorkers::create(url, kName, spec_of(4)));
+  const auto workers = LeasedWorkers::open(url, kName, options());
+  ASSERT_TRUE(workers) << workers.error();
+  const auto opened = workers->ids();
+  ASSERT_TRUE(opened) << opened.error();
+  LeasedIds& ids = **opened;
+  std::uint64_t last = ids.next()->number();
+  const std::uint64_t first = ids.worker();
+  auto client = Client::connect(url);
+  ASSERT_TRUE(client) << client.error();
+  const std::string lock = std::string("holdfast-ids/") + kName + "/" + std::to_string(first);
+  const auto seen = client->inspect(lock);
+  ASSERT_TRUE(seen && *seen && (*seen)->holders.size() == 1);
+  ASSERT_TRUE(client->break_lock(lock, (*seen)->holders[0].token, "a test"));
+  const auto other = workers->take();  // It has the number now.
+  ASSERT_TRUE(other) << other.error();
+  ASSERT_EQ((*other)->worker(), first);
+  const auto began = std::chrono::steady_clock::now();
+  while (ids.worker() == first) {
+    ASSERT_LT(std::chrono::steady_clock::now(), began + std::chrono::seconds(30));
+    const auto id = ids.next();
+    if (!id && id.error().code() == Errc::kUnavailable) continue;
+    ASSERT_TRUE(id) << id.error();
+    ASSERT_GT(id->number(), last);
+    last = id->number();
+  }
+  EXPECT_EQ(ids.guarantees().unique_by, UniqueBy::kLease);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(ids.next().error().code() == Errc::kClosed ? 0 : 1);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 TEST_P(LeasedProcessesTest, AForkedChildGetsNothingAndTheParentGoesOn) {

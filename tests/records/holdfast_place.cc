@@ -16,6 +16,7 @@ class HoldfastPlace final : public Place {
   std::string forgets() const override {
     return in_memory_ ? "a restart forgets everything" : std::string();
   }
+  bool has_clock() const override { return true; }
   bool has_server() const override { return !in_memory_; }
   void kill_and_start() override {
     server_.kill9();

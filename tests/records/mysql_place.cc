@@ -15,6 +15,7 @@ class MysqlPlace final : public Place {
   std::string url(const std::string& query) const override {
     return with_query(server().url("prefix=" + prefix_), query);
   }
+  bool has_clock() const override { return true; }
   bool has_server() const override { return true; }
   void kill_and_start() override {
     server().kill9();

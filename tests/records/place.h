@@ -17,6 +17,7 @@ class Place {
   // A part of what forgets() says; empty: nothing is forgotten.
   virtual std::string forgets() const { return {}; }
 
+  virtual bool has_clock() const { return false; }  // Its server's, not this host's.
   virtual bool has_server() const { return false; }
   virtual void kill_and_start() {}
   virtual void pause() {}

@@ -314,6 +314,22 @@ TEST_P(RecordsTest, AreNotAmongTheLocks) {
   EXPECT_TRUE(!*alone || (*alone)->holders.empty());
 }
 
+// Between two looks at this host's clock, which is the server's here, too.
+TEST_P(RecordsTest, TellsTheTimeOfAServerThatHasAClock) {
+  const auto records = open();
+  const auto wall = [] {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(
+        base::wall_now().time_since_epoch());
+  };
+  const auto before = wall();
+  const auto told = records->wall_time(soon());
+  ASSERT_TRUE(told) << told.error();
+  ASSERT_EQ(told->has_value(), place_->has_clock());
+  if (!*told) return;
+  EXPECT_GE(**told, before - 1ms);
+  EXPECT_LE(**told, wall() + 1ms);
+}
+
 TEST_P(RecordsTest, SaysWhatTheStoreForgets) {
   const std::string expected = place_->forgets();
   const std::string said = open()->forgets();

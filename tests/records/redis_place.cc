@@ -17,6 +17,7 @@ class RedisPlace final : public Place {
     return with_query(server().url(), query);
   }
   std::string forgets() const override { return "a fail-over may forget it"; }
+  bool has_clock() const override { return true; }
   bool has_server() const override { return true; }
   void kill_and_start() override {
     server().kill9();

@@ -61,6 +61,34 @@ struct LeasedWorker {
   std::string trouble{};  // Its record is missing or damaged: only `held` is known then.
 };
 
+// Ids that go on after a loss: when the lease of its worker number ends, the next call takes a free
+// number, whose ids are above all that this object gave.
+//
+// Guarantee: as LeasedWorkers; ids of one object grow in the order of the calls.
+// Not guaranteed: an id while the store is away for longer than the lease.
+// Thread-safety: all calls, which take turns. Ownership: may outlive the LeasedWorkers.
+// Blocking: next(), for the store after a loss.
+class HOLDFAST_EXPORT LeasedIds final : public IdSource {
+ public:
+  ~LeasedIds() override;
+  LeasedIds(const LeasedIds&) = delete;
+  LeasedIds& operator=(const LeasedIds&) = delete;
+
+  // Errors: those of Snowflake::next() but kLost, and those of LeasedWorkers::take(). The next call
+  // tries again.
+  Result<Id> next() override;
+  IdGuarantees guarantees() const override;
+  // The one that the last id carries.
+  std::uint64_t worker() const;
+
+ private:
+  friend class LeasedWorkers;
+  struct Impl;
+  explicit LeasedIds(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
 class HOLDFAST_EXPORT LeasedWorkers {
  public:
   // Makes the namespace `name` in the store of a client's URL.
@@ -84,13 +112,19 @@ class HOLDFAST_EXPORT LeasedWorkers {
 
   // A generator with a free number. One whose reserved time lies too far ahead of the clock is left
   // out. After a loss take another one: `start_above` is the lost generator's last_unit().
-  // Errors: kQueueFull: every number is taken, or reserved too far ahead. kUnavailable.
+  // Errors: kQueueFull: every number is taken, or reserved too far ahead. kUnavailable: the store
+  // cannot be reached, or this host's clock is ahead of the store's by more than the policy's
+  // forward_at_most. PostgreSQL, MySQL, MariaDB, Redis and the lock service have such a clock.
   Result<std::unique_ptr<Snowflake>> take(std::int64_t start_above = -1) const;
+
+  // As take(), for a program that wants ids and does not mind which number they carry.
+  Result<std::unique_ptr<LeasedIds>> ids() const;
 
   // For operators. Errors: kUnavailable.
   Result<std::vector<LeasedWorker>> workers() const;
 
  private:
+  friend class LeasedIds;
   struct State;
   explicit LeasedWorkers(std::shared_ptr<State> state);
 

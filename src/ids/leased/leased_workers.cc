@@ -136,6 +136,54 @@ Result<std::unique_ptr<Snowflake>> LeasedWorkers::take(std::int64_t start_above)
                    ". 'holdfast id workers' shows by whom, and until when");
 }
 
+struct LeasedIds::Impl {
+  Impl(std::shared_ptr<LeasedWorkers::State> its_state, std::unique_ptr<Snowflake> first)
+      : workers(std::move(its_state)) {
+    const base::LocalLock lock(mutex);
+    ids = std::move(first);
+  }
+
+  const LeasedWorkers workers;
+  base::LocalMutex mutex;
+  std::unique_ptr<Snowflake> ids HOLDFAST_GUARDED_BY(mutex);
+};
+
+LeasedIds::LeasedIds(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+// A child's copy has nothing to give back, and its mutex may be locked for ever.
+LeasedIds::~LeasedIds() {
+  if (!impl_->workers.state_->check_alive()) static_cast<void>(impl_.release());
+}
+
+Result<std::unique_ptr<LeasedIds>> LeasedWorkers::ids() const {
+  auto first = take();
+  if (!first) return first.error();
+  return std::unique_ptr<LeasedIds>(
+      new LeasedIds(std::make_unique<LeasedIds::Impl>(state_, *std::move(first))));
+}
+
+Result<Id> LeasedIds::next() {
+  // Before the mutex, which another thread may have had at the fork.
+  if (auto alive = impl_->workers.state_->check_alive(); !alive) return alive.error();
+  const base::LocalLock lock(impl_->mutex);
+  auto id = impl_->ids->next();
+  if (id || id.error().code() != Errc::kLost) return id;
+  auto another = impl_->workers.take(impl_->ids->last_unit());
+  if (!another) return another.error();
+  impl_->ids = *std::move(another);
+  return impl_->ids->next();
+}
+
+IdGuarantees LeasedIds::guarantees() const {
+  const base::LocalLock lock(impl_->mutex);
+  return impl_->ids->guarantees();
+}
+
+std::uint64_t LeasedIds::worker() const {
+  const base::LocalLock lock(impl_->mutex);
+  return impl_->ids->worker();
+}
+
 Result<std::vector<LeasedWorker>> LeasedWorkers::workers() const {
   if (auto alive = state_->check_alive(); !alive) return alive.error();
   const WorkersHead& head = state_->head;

@@ -316,6 +316,19 @@ class SlotPermit final : public ReservingPermit {
   std::optional<Error> lost_ HOLDFAST_GUARDED_BY(mutex_);
 };
 
+// A host whose clock is ahead would reserve a time that the others come to long after. Its clock is
+// read first, because the answer takes time.
+Result<void> compare_clocks(Records& records, IdClock& clock, milliseconds at_most,
+                            BootInstant by) {
+  const auto here = std::chrono::duration_cast<milliseconds>(clock.read().wall);
+  const auto there = records.wall_time(by);
+  if (!there) return there.error();
+  if (!*there || here - **there <= at_most) return {};
+  return Error(Errc::kUnavailable,
+               "this host's clock is " + std::to_string((here - **there).count() / 1'000) +
+                   " s ahead of the store's: no time is reserved before one of them is set right");
+}
+
 struct Claimed {
   SlotState state;
   std::uint64_t version = 0;
@@ -333,6 +346,9 @@ Result<std::optional<Claimed>> claim(const WorkersHead& head, std::uint64_t work
   IdClock& clock = setting.clock != nullptr ? *setting.clock : IdClock::machine();
   const base::LocalLock lock(setting.records->mutex);
   Records& records = *setting.records->records;
+  const auto near = compare_clocks(records, clock, plan.forward_at_most,
+                                   BootClock::now() + setting.request_timeout);
+  if (!near) return near.error();
   Error why(Errc::kUnavailable, where + " changes all the time: try again");
   std::optional<Claimed> tried;
   for (int tries = 0; tries < kMostTries; ++tries) {

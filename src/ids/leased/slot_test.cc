@@ -102,6 +102,23 @@ TEST_F(SlotTest, ATimeIsReservedBeforeTheFirstIdAndTheNextHolderBeginsAbove) {
   EXPECT_GE(spec_of().layout.decode(*later)->unix_time, kNow + 2 * kLease);
 }
 
+// A host whose clock is ahead would reserve a time that others come to long after.
+TEST_F(SlotTest, AClockAheadOfTheStoresReservesNothing) {
+  make();
+  const std::string before = slot().text();
+  store.wall_time = kNow - milliseconds(60'001);
+  const auto ahead = take(1);
+  EXPECT_EQ(code(ahead), Errc::kUnavailable);
+  EXPECT_NE(ahead.error().message().find("60 s ahead"), std::string::npos)
+      << ahead.error().message();
+  EXPECT_EQ(slot().text(), before);
+  for (const milliseconds fine : {-milliseconds(60'000), milliseconds(86'400'000)}) {
+    store.wall_time = kNow + fine;
+    EXPECT_EQ(code(take(2)), Errc{}) << fine.count();
+    put({.incarnation = head->incarnation, .bounds = {0, {}}});
+  }
+}
+
 TEST_F(SlotTest, ACleanEndLowersTheBoundAndReleases) {
   make();
   auto ids = take(1);

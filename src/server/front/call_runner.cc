@@ -249,7 +249,10 @@ std::string status_reply(const CommandContext& context) {
       {"full", state.full ? "1" : "0"},
       {"journal_bytes", std::to_string(state.disk.journal)},
       {"disk_free_bytes", std::to_string(state.disk.free)},
-      {"disk_size_bytes", std::to_string(state.disk.size)}};
+      {"disk_size_bytes", std::to_string(state.disk.size)},
+      {"unix_ms", std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                     base::wall_now().time_since_epoch())
+                                     .count())}};
   std::string bytes;
   append_array(bytes, 2 * std::size(fields));
   for (const auto& [name, value] : fields) {

@@ -1,5 +1,6 @@
 #include "src/stores/holdfast/records.h"
 
+#include <chrono>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -44,10 +45,8 @@ class ServiceRecords final : public port::Records {
     if (const auto found = remote_->primary->resolve(by); !found) {
       return Error(found.error().code(), where_ + ": " + found.error().message());
     }
-    const auto reply = ask(words({"HF1", "status", "0"}), "ask for the status", by, true);
-    if (!reply) return reply.error();
-    const auto status = status_of(*reply);
-    if (!status) return Error(status.error().code(), where_ + ": " + status.error().message());
+    const auto status = ask_status(by);
+    if (!status) return status.error();
     if (!status->durable()) {
       forgets_ = where_ + ": its journal is in memory, so a restart forgets everything";
     }
@@ -76,15 +75,29 @@ class ServiceRecords final : public port::Records {
     return keep(key, version, text, "replace", by);
   }
 
+  Result<std::optional<std::chrono::milliseconds>> wall_time(BootInstant by) override {
+    const auto status = ask_status(by);
+    if (!status) return status.error();
+    return status->wall_time;
+  }
+
   std::string forgets() const override { return forgets_; }
 
  private:
+  Result<ServiceStatus> ask_status(BootInstant by) {
+    const auto reply = ask(words({"HF1", "status", "0"}), where_ + ": status", by, true);
+    if (!reply) return reply.error();
+    const auto status = status_of(*reply);
+    if (!status) return Error(status.error().code(), where_ + ": " + status.error().message());
+    return status;
+  }
+
   Result<Version> keep(const std::string& key, std::uint64_t version, const std::string& text,
                        const char* what, BootInstant by) {
     constexpr std::string_view kKept = "kept ";
-    const auto reply = ask(words({"HF1", "keep", "1", redis::record_key(key), client_,
-                                  std::to_string(version), text}),
-                           named(what, key), by, false);
+    const auto reply = ask(
+        words({"HF1", "keep", "1", redis::record_key(key), client_, std::to_string(version), text}),
+        named(what, key), by, false);
     if (!reply) return reply.error();
     if (reply->text == "changed") return Version();
     const auto next = reply->text.starts_with(kKept)

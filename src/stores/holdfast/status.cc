@@ -13,6 +13,7 @@ Result<ServiceStatus> status_of(const redis::Reply& reply) {
   std::string full;
   std::string free;
   std::string size;
+  std::string time;
   const std::pair<std::string_view, std::string*> fields[] = {{"version", &status.version},
                                                               {"journal", &status.journal},
                                                               {"journal_id", &status.journal_id},
@@ -21,7 +22,8 @@ Result<ServiceStatus> status_of(const redis::Reply& reply) {
                                                               {"users", &users},
                                                               {"full", &full},
                                                               {"disk_free_bytes", &free},
-                                                              {"disk_size_bytes", &size}};
+                                                              {"disk_size_bytes", &size},
+                                                              {"unix_ms", &time}};
   for (std::size_t i = 0; i + 1 < reply.items.size(); i += 2) {
     for (const auto& [name, value] : fields) {
       if (reply.items[i].text == name) *value = reply.items[i + 1].text;
@@ -31,6 +33,9 @@ Result<ServiceStatus> status_of(const redis::Reply& reply) {
   status.full = full == "1";
   status.disk_free = ::holdfast::detail::parse_number<std::uint64_t>(free).value_or(0);
   status.disk_size = ::holdfast::detail::parse_number<std::uint64_t>(size).value_or(0);
+  if (const auto ms = ::holdfast::detail::parse_number<std::int64_t>(time)) {
+    status.wall_time = std::chrono::milliseconds(*ms);
+  }
   if (status.journal.empty() || status.term.empty()) {
     return Error{Errc::kVersionMismatch,
                  "the lock service does not say what it is: update this program or the server"};

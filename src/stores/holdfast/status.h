@@ -3,7 +3,9 @@
 // Thread-safety: pure functions. Errors: kVersionMismatch: the answer lacks what it must have.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "holdfast/result.h"
@@ -23,6 +25,8 @@ struct ServiceStatus {
   bool full = false;            // The journal takes nothing for now.
   std::uint64_t disk_free = 0;  // Bytes.
   std::uint64_t disk_size = 0;  // 0: not known.
+  // Since 1970. A server of before does not tell it.
+  std::optional<std::chrono::milliseconds> wall_time{};
 
   bool durable() const { return journal != "memory"; }
   // Several servers share the journal, so another one may take over.

@@ -27,6 +27,10 @@ sql::Request MysqlDialect::replace_record(const std::string& key, std::int64_t v
           " AND version = " + text_of(version)};
 }
 
+sql::Request MysqlDialect::wall_time() const {
+  return {"SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"};
+}
+
 sql::Request MysqlDialect::durability() const {
   return {"SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog"};
 }

@@ -52,6 +52,7 @@ class PostgresDialect final : public sql::Dialect {
   sql::Request create_record(const std::string& key, const std::string& text) const override;
   sql::Request replace_record(const std::string& key, std::int64_t version,
                               const std::string& text) const override;
+  sql::Request wall_time() const override;
   sql::Request durability() const override;
   std::string forgets(const sql::Rows& rows) const override;
   Guarantees guarantees() const override;

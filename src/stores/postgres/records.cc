@@ -42,6 +42,10 @@ sql::Request PostgresDialect::replace_record(const std::string& key, std::int64_
   return {statements_.of(kReplace), {bytea_of(key), std::to_string(version), bytea_of(text)}};
 }
 
+sql::Request PostgresDialect::wall_time() const {
+  return {"SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"};
+}
+
 sql::Request PostgresDialect::durability() const { return {kDurability}; }
 
 std::string PostgresDialect::forgets(const sql::Rows& rows) const {

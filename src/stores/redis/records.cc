@@ -1,6 +1,7 @@
 #include "src/stores/redis/records.h"
 
 #include <array>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "src/base/random.h"
 #include "src/port/records_job.h"
 #include "src/stores/redis/facts.h"
+#include "src/stores/redis/protocol/answers.h"
 #include "src/stores/redis/protocol/errors.h"
 #include "src/stores/redis/protocol/keys.h"
 #include "src/stores/redis/transport/direct_link.h"
@@ -94,6 +96,21 @@ class RedisRecords final : public port::Records {
     const std::uint64_t next = new_version();
     return change(eval(kReplace, key, {stored(next, text), stored(version, "")}), "replace", key,
                   next, by);
+  }
+
+  Result<std::optional<std::chrono::milliseconds>> wall_time(BootInstant by) override {
+    std::string wire;
+    append_command(wire, std::array<std::string_view, 1>{"TIME"});
+    const auto replies = link_.try_take()->call(wire, 1, by, /*reads_only=*/true);
+    if (!replies) return replies.error();
+    const Reply& reply = replies->front();
+    if (reply.is_error()) return to_error(reply, where_ + ": TIME", /*reads_only=*/true);
+    const auto part = [&](std::size_t at) {
+      return at < reply.items.size() ? detail::parse_number<std::int64_t>(reply.items[at].text)
+                                     : std::nullopt;
+    };
+    if (!part(0) || !part(1)) return no_answer("TIME");
+    return std::optional(std::chrono::milliseconds(*part(0) * 1'000 + *part(1) / 1'000));
   }
 
   std::string forgets() const override { return forgets_; }

@@ -28,6 +28,10 @@ class ModelRecords final : public port::Records {
                                                base::BootInstant) override {
     return change({client_, key, version, text});
   }
+  Result<std::optional<std::chrono::milliseconds>> wall_time(base::BootInstant) override {
+    if (fails()) return Error(Errc::kUnavailable, "the model is away");
+    return store_.wall_time;
+  }
   std::string forgets() const override { return {}; }
 
  private:

@@ -36,6 +36,7 @@ struct ModelStore {
   std::uint64_t changes = 0;
   bool versions_go_back = false;  // A copy that is put back counts its versions on from there.
   std::uint64_t faults = 0;       // In 100 requests.
+  std::optional<std::chrono::milliseconds> wall_time{};
   std::function<void()> meanwhile{};
   // A change that was applied, with the text that it took the place of.
   std::function<void(const Change&, const std::string& before)> applied{};
