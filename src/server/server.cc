@@ -117,6 +117,7 @@ struct Server::Impl {
   Result<server::FrontDoor> read_door() const {
     server::FrontDoor door;
     door.plaintext = options.plaintext;
+    door.accounts = accounts;
     if (!options.users.empty()) {
       auto users = server::Users::read(options.users);
       if (!users) return users.error();
@@ -340,6 +341,7 @@ struct Server::Impl {
   const server::ServerTuning tuning;
   const std::string place;
   const bool shared;
+  const server::AccountsPtr accounts = std::make_shared<server::Accounts>();
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
   server::Front front;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +39,14 @@ struct Account {
     return std::nullopt;
   }
 
+  // nullopt: one more connection is welcome.
+  std::optional<Error> refuse_connection() const {
+    if (user->connections == 0 || connections < user->connections) return std::nullopt;
+    return Error(Errc::kUnavailable, "user '" + user->name + "' has " +
+                                         std::to_string(user->connections) +
+                                         " connections already, and may have no more");
+  }
+
   const UserPtr user;
   std::size_t connections = 0;
 
@@ -51,6 +61,32 @@ using AccountPtr = std::shared_ptr<Account>;
 inline bool may(const AccountPtr& account, Right right, std::string_view lock) {
   return account == nullptr || account->user->may(right, lock);
 }
+
+// Those of the users who have logged in, at either port.
+class Accounts {
+ public:
+  // From now on these are the users. Who has another line now gets an account of its own.
+  void use(UsersPtr users) {
+    users_ = std::move(users);
+    std::erase_if(known_, [&](const auto& entry) {
+      const UserPtr now = users_ == nullptr ? nullptr : users_->find(entry.first);
+      return now == nullptr || *now != *entry.second->user;
+    });
+  }
+  // Null: the users have changed since this one's password was found to be right.
+  AccountPtr of(const UserPtr& user) {
+    const UserPtr now = users_ == nullptr ? nullptr : users_->find(user->name);
+    if (now == nullptr || *now != *user) return nullptr;
+    AccountPtr& account = known_[user->name];
+    if (account == nullptr) account = std::make_shared<Account>(user);
+    return account;
+  }
+
+ private:
+  UsersPtr users_;
+  std::map<std::string, AccountPtr, std::less<>> known_;
+};
+using AccountsPtr = std::shared_ptr<Accounts>;
 
 // nullopt: it may.
 inline std::optional<Error> refuse(const AccountPtr& account, Right right, std::string_view lock) {

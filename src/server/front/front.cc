@@ -166,7 +166,6 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   FrontDoor door;
   std::unique_ptr<Gate> gate;  // Once there are users or TLS.
   // By the name of the user.
-  std::map<std::string, AccountPtr, std::less<>> accounts;
   // Sockets in a handshake and connections that are not greeted, by address.
   std::unordered_map<std::string, std::size_t> strangers;
   std::size_t strangers_in_all = 0;
@@ -363,19 +362,12 @@ void Front::Impl::tell_failure(const std::string& user, const std::string& addre
 }
 
 Result<void> Front::Impl::join(Connection& connection, const UserPtr& user) {
-  // The users may have changed since the password was found to be right.
-  const UserPtr now = door.users == nullptr ? nullptr : door.users->find(user->name);
-  if (now == nullptr || *now != *user) {
+  const AccountPtr account = door.accounts->of(user);
+  if (account == nullptr) {
     return Error(Errc::kUnavailable, "the users have changed meanwhile: come again");
   }
-  AccountPtr& account = accounts[user->name];
-  if (account == nullptr) account = std::make_shared<Account>(user);
   if (connection.account == account) return {};
-  if (user->connections > 0 && account->connections >= user->connections) {
-    return Error(Errc::kUnavailable, "user '" + user->name + "' has " +
-                                         std::to_string(user->connections) +
-                                         " connections already, and may have no more");
-  }
+  if (auto refused = account->refuse_connection()) return *std::move(refused);
   ++account->connections;
   leave_account(std::exchange(connection.account, account));
   return {};
@@ -494,10 +486,7 @@ void Front::guard(FrontDoor door) {
     if (now == nullptr || *now != before) changed.push_back(connection);
   }
   for (const ConnectionPtr& each : changed) each->close();
-  std::erase_if(impl.accounts, [&](const auto& entry) {
-    const UserPtr now = impl.door.users->find(entry.first);
-    return now == nullptr || *now != *entry.second->user;
-  });
+  impl.door.accounts->use(impl.door.users);
 }
 
 void Front::step_down_by(std::function<void()> step_down) {

@@ -22,6 +22,7 @@
 
 #include "holdfast/result.h"
 #include "src/port/server_tls.h"
+#include "src/server/access/account.h"
 #include "src/server/access/gate.h"
 #include "src/server/access/users.h"
 #include "src/server/service.h"
@@ -55,6 +56,7 @@ struct FrontDoor {
   UsersPtr users{};          // Null: everybody who reaches the port may do everything.
   port::ServerTlsPtr tls{};  // Null: no encryption.
   bool plaintext = false;    // Beyond this host, too.
+  AccountsPtr accounts = std::make_shared<Accounts>();  // Both ports' of one server are the same.
 };
 
 struct Greeting {

@@ -85,6 +85,7 @@ struct HttpFront::Impl : std::enable_shared_from_this<Impl> {
   void step(const PeerPtr& peer);
   void judge(const PeerPtr& peer);
   void join(const PeerPtr& peer, Gate::Verdict verdict, const UserPtr& user);
+  static void use_account(Peer& peer, AccountPtr account);
   void run(const PeerPtr& peer);
   void answer(const PeerPtr& peer, const HttpAnswer& answer);
   void write(const PeerPtr& peer);
@@ -97,7 +98,6 @@ struct HttpFront::Impl : std::enable_shared_from_this<Impl> {
   HttpWaits waits;
   FrontDoor door;
   std::unique_ptr<Gate> gate;  // Once there are users or TLS.
-  std::map<std::string, AccountPtr, std::less<>> accounts;
   tcp::acceptor acceptor;
   port::BootTimer pause;
   port::BootTimer sweeper;
@@ -159,6 +159,7 @@ void HttpFront::Impl::begin(Stream stream, const std::string& address) {
 void HttpFront::Impl::close(const PeerPtr& peer) {
   if (peers.erase(peer->number) == 0) return;
   if (const auto gone = std::exchange(peer->departure, nullptr); gone && gone->then) gone->then();
+  use_account(*peer, nullptr);
   peer->stream.close();
   leave(peer->address);
 }
@@ -241,7 +242,7 @@ void HttpFront::Impl::judge(const PeerPtr& peer) {
   const HttpRequest& request = peer->request;
   if (door.users == nullptr || is_open_to_all(request.target)) return run(peer);
   if (peer->account != nullptr && peer->authorization == request.authorization) return run(peer);
-  peer->account = nullptr;
+  use_account(*peer, nullptr);
   const auto credentials = read_credentials(request.authorization);
   if (!credentials) return join(peer, Gate::Verdict::kWrong, nullptr);
   gate->judge(credentials->user, credentials->password, peer->address,
@@ -251,24 +252,31 @@ void HttpFront::Impl::judge(const PeerPtr& peer) {
 }
 
 void HttpFront::Impl::join(const PeerPtr& peer, Gate::Verdict verdict, const UserPtr& user) {
-  // The users may have changed since the password was found to be right.
-  const UserPtr now = user == nullptr || !door.users ? nullptr : door.users->find(user->name);
+  const AccountPtr account = user == nullptr ? nullptr : door.accounts->of(user);
   if (verdict == Gate::Verdict::kBusy) {
     HttpAnswer later = http_error(503, "busy_logins", "too many log in at once", "come again");
     later.headers.emplace_back("Retry-After", "1");
     return answer(peer, later);
   }
-  if (now == nullptr || *now != *user) {
+  if (account == nullptr) {
     HttpAnswer denied = http_error(401, "log_in", "this server wants a user and a password",
                                    "give them as HTTP's Basic authentication");
     denied.headers.emplace_back("WWW-Authenticate", "Basic realm=\"holdfast\", charset=\"UTF-8\"");
     return answer(peer, denied);
   }
-  AccountPtr& account = accounts[user->name];
-  if (account == nullptr) account = std::make_shared<Account>(user);
-  peer->account = account;
+  if (const auto refused = account->refuse_connection()) {
+    return answer(peer, http_error(429, "too_many_connections", refused->message(),
+                                   "use the connections that are open"));
+  }
+  use_account(*peer, account);
   peer->authorization = peer->request.authorization;
   run(peer);
+}
+
+void HttpFront::Impl::use_account(Peer& peer, AccountPtr account) {
+  if (peer.account != nullptr) --peer.account->connections;
+  peer.account = std::move(account);
+  if (peer.account != nullptr) ++peer.account->connections;
 }
 
 void HttpFront::Impl::run(const PeerPtr& peer) {
@@ -345,8 +353,8 @@ void HttpFront::guard(FrontDoor door) {
   if (impl.door.users == nullptr) return;
   impl.gate->use(impl.door.users);
   for (const auto& [number, peer] : impl.peers) peer->authorization.clear();
-  for (const auto& [number, peer] : impl.peers) peer->account = nullptr;
-  impl.accounts.clear();
+  for (const auto& [number, peer] : impl.peers) impl.use_account(*peer, nullptr);
+  impl.door.accounts->use(impl.door.users);
 }
 
 void HttpFront::on_push(const ClientName& client, const port::Push& push) {

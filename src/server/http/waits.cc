@@ -23,9 +23,10 @@ struct HttpWaits::Wait {
   Service& service;
   const std::string name;
   const machine::AcquisitionId id;
+  const machine::Duration ttl;
   Done<Answer> done;
   std::optional<port::Alarms::Alarm> alarm{};
-  Answer queued{};  // Its lease is counted from this.
+  Answer queued{};  // The client counts from before this.
 };
 
 HttpWaits::HttpWaits(asio::io_context& io) : client_(drawn_name()), alarms_(io) {}
@@ -36,8 +37,8 @@ void HttpWaits::enter(Service& service, const machine::Acquire& wish,
   if (const auto older = waits_.find(wish.id); older != waits_.end()) {
     end(WaitPtr(older->second), Error(Errc::kClosed, "another call with this id waits now"));
   }
-  const auto wait =
-      std::make_shared<Wait>(Wait{service, std::string(wish.name), wish.id, std::move(done)});
+  const auto wait = std::make_shared<Wait>(
+      Wait{service, std::string(wish.name), wish.id, wish.ttl, std::move(done)});
   waits_.emplace(wait->id, wait);
   wait->alarm = alarms_.at(base::BootClock::now() + at_most, [this, wait] {
     wait->alarm.reset();
@@ -59,17 +60,32 @@ void HttpWaits::on_answer(const WaitPtr& wait, const Result<Answer>& answer) {
   wait->queued = *answer;
 }
 
-// A grant has the lease of the ticket that waited, which began with the call.
 void HttpWaits::on_push(const ClientName& client, const port::Push& push) {
   if (client != client_) return;
   const auto found = waits_.find(push.id);
   if (found == waits_.end()) return;
   const WaitPtr wait = found->second;
   Answer answer = wait->queued;
-  const bool granted = push.kind == port::Push::Kind::kGranted;
-  answer.reply.outcome = granted ? Outcome::kHeld : Outcome::kGone;
-  answer.reply.token = push.state.token;
+  if (push.kind == port::Push::Kind::kGranted) return shorten(wait, push.state.token);
+  answer.reply.outcome = Outcome::kGone;
   end(wait, answer);
+}
+
+// A grant inherits the lease of the ticket that waited. Nobody counts on it yet, so it is cut to
+// what was asked for: a caller that has died unseen keeps the lock for no longer.
+void HttpWaits::shorten(const WaitPtr& wait, machine::Token token) {
+  const machine::Keep keep{wait->name, wait->id, wait->queued.reply.seq + 1, wait->ttl, {}};
+  wait->service.submit({.client = client_, .action = keep},
+                       [this, wait, token](const Result<Answer>& kept) {
+                         if (!is_on(wait)) return;
+                         if (!kept) return end(wait, kept);
+                         const bool holds = kept->reply.outcome == Outcome::kDone;
+                         Answer answer = wait->queued;
+                         answer.reply.outcome = holds ? Outcome::kHeld : Outcome::kGone;
+                         answer.reply.token = token;
+                         answer.reply.lease_end = kept->at + wait->ttl;
+                         end(wait, answer);
+                       });
 }
 
 void HttpWaits::take_out(const WaitPtr& wait) {

@@ -41,6 +41,7 @@ class HttpWaits {
 
   bool is_on(const WaitPtr& wait) const;
   void on_answer(const WaitPtr& wait, const Result<Answer>& answer);
+  void shorten(const WaitPtr& wait, machine::Token token);
   void end(const WaitPtr& wait, const Result<Answer>& answer);
   void give_up(const WaitPtr& wait, bool tell);
   void take_out(const WaitPtr& wait);
