@@ -36,7 +36,7 @@ TEST_P(AsyncScenarios, ACrowdOnOneThreadIsGrantedOneByOne) {
   if (by_consensus()) {
     contend(url(), 500, 50);
   } else if (kSlow) {
-    contend(url(), 1'000, 50);
+    contend(url(), on_disk() ? 400 : 1'000, 50);
   } else if (on_disk()) {
     contend(url(), 2'000, 100);
   } else {
