@@ -87,7 +87,7 @@ class ServiceRecords final : public port::Records {
   Result<ServiceStatus> ask_status(BootInstant by) {
     const auto reply = ask(words({"HF1", "status", "0"}), where_ + ": status", by, true);
     if (!reply) return reply.error();
-    const auto status = status_of(*reply);
+    auto status = status_of(*reply);
     if (!status) return Error(status.error().code(), where_ + ": " + status.error().message());
     return status;
   }
