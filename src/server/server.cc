@@ -155,6 +155,7 @@ struct Server::Impl {
       http_address = http.address();
     }
     told = options.advertise.empty() ? address : options.advertise;
+    http.tell_address(told);
     if (!shared) {
       if (auto leading = begin_term(); !leading) return leading;
     }

@@ -374,6 +374,10 @@ Result<void> HttpFront::listen(const std::string& address) {
 
 std::string HttpFront::address() const { return address_of(impl_->acceptor); }
 
+void HttpFront::tell_address(const std::string& main_address) {
+  impl_->scene.address = main_address;
+}
+
 void HttpFront::close() { impl_->close_all(); }
 
 }  // namespace holdfast::server

@@ -45,6 +45,8 @@ class HttpFront {
   void on_effect(const machine::Effect& effect);
   Result<void> listen(const std::string& address);
   std::string address() const;
+  // The main port's address, as clients are told it. Before the loop runs.
+  void tell_address(const std::string& main_address);
   void close();
 
  private:

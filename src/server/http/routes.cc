@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/server/http/console_page.h"
+
 namespace holdfast::server {
 namespace {
 
@@ -136,7 +138,10 @@ void answer_request(const HttpScene& scene, const HttpRequest& request, const Ht
   if (path.starts_with(kIds)) {
     return answer_id_call(scene, path.substr(kIds.size()), request, caller, done);
   }
-  const bool known = is_open_to_all(path) || path == "/metrics";
+  if (const auto page = console_page(path)) {
+    return done(reads(request) ? *page : wrong_method("GET, HEAD"));
+  }
+  const bool known = is_open_to_all(path) || path == "/metrics" || path == "/v1/server";
   if (!known)
     return done(http_error(404, "no_such_path", "there is nothing here", "see /v1/locks"));
   if (!reads(request)) return done(wrong_method("GET, HEAD"));
@@ -144,10 +149,10 @@ void answer_request(const HttpScene& scene, const HttpRequest& request, const Ht
   if (path == "/readyz") return done(readiness(scene));
   const AccountPtr& account = caller.account;
   if (account != nullptr && !account->user->admin && !account->user->may_list("")) {
-    return done(http_error(403, "no_right", "metrics tell of all locks",
-                           "give the user observe:* or admin"));
+    return done(
+        http_error(403, "no_right", "this tells of all locks", "give the user observe:* or admin"));
   }
-  done(metrics(scene));
+  done(path == "/metrics" ? metrics(scene) : server_state(scene));
 }
 
 }  // namespace holdfast::server

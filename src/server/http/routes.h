@@ -34,6 +34,7 @@ struct LockCounts {
 struct HttpScene {
   Service* service = nullptr;  // Null: this server stands by.
   std::string leader;          // The address of the one that leads; empty: not known.
+  std::string address;         // This server's main address, as others are told it.
   Greeting greeting;
   std::size_t connections = 0;
   std::uint64_t answered[6] = {};  // By the first digit of their status.
@@ -56,6 +57,9 @@ void answer_request(const HttpScene& scene, const HttpRequest& request, const Ht
 HttpAnswer http_error(unsigned status, std::string_view code, const std::string& message,
                       const std::string& next);
 HttpAnswer wrong_method(const std::string& allowed);
+
+// --- /v1/server (server_state.cc).
+HttpAnswer server_state(const HttpScene& scene);
 
 // --- The calls for locks, under /v1/locks (lock_calls.cc). `path` is what follows it.
 void answer_lock_call(const HttpScene& scene, std::string_view path, std::string_view query,

@@ -1,0 +1,37 @@
+// GET /v1/server: the state of this server, for operators and the console.
+#include <algorithm>
+#include <chrono>
+
+#include <nlohmann/json.hpp>
+
+#include "src/base/clock.h"
+#include "src/server/http/routes.h"
+
+namespace holdfast::server {
+
+HttpAnswer server_state(const HttpScene& scene) {
+  using std::chrono::duration_cast;
+  using std::chrono::milliseconds;
+  const auto up = base::BootClock::now() - scene.greeting.started;
+  nlohmann::json out = {
+      {"version", scene.greeting.version},
+      {"journal", scene.greeting.journal},
+      {"journal_place", scene.greeting.place},
+      {"address", scene.address},
+      {"leads", scene.service != nullptr},
+      {"leader", scene.service != nullptr ? scene.address : scene.leader},
+      {"shards", 1},  // One lock machine has all locks of a journal.
+      {"uptime_ms", std::max<std::int64_t>(duration_cast<milliseconds>(up).count(), 0)}};
+  // A server that stands by has no locks, and does not know the journal's state.
+  if (scene.service != nullptr) {
+    const Service::State state = scene.service->state();
+    out["journal_full"] = state.full;
+    out["uncommitted_bytes"] = state.uncommitted;
+    out["holders"] = state.holders;
+    out["waiters"] = state.waiters;
+  }
+  // The place of a journal is a path, which may be no UTF-8.
+  return {.body = out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
+}
+
+}  // namespace holdfast::server
