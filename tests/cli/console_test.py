@@ -129,6 +129,8 @@ class LooksTest(ConsoleCase):
         self.assertIn(f"127.0.0.1:{self.port} (this server)", facts)
         self.assertIn(self.data, facts)
         self.picture(page, "light-english")
+        page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        self.picture(page, "dark-english")
 
     def test_it_counts_down_and_follows_what_changes(self):
         self.acquire("a", ttl_ms=30000)
@@ -169,6 +171,11 @@ class LooksTest(ConsoleCase):
         page.until("document.querySelectorAll('#rows tr').length === 4")
         page.run("document.getElementById('previous').click()")
         page.until("document.querySelectorAll('#rows tr').length === 100")
+        # A lock far down opens beside its row: the page stays where it was.
+        page.run("document.querySelectorAll('.lock')[99].focus(); document.querySelectorAll('.lock')[99].click()")
+        page.until("document.querySelector('#holders button') !== null")
+        self.assertGreater(page.run("scrollY"), 1000)
+        self.picture(page, "far-down")
         page.run("document.getElementById('prefix').focus()")
         page.type("other + 50% &")
         page.until("document.querySelectorAll('#rows tr').length === 1")
