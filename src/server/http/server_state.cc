@@ -1,6 +1,7 @@
 // GET /v1/server: the state of this server, for operators and the console.
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 #include <nlohmann/json.hpp>
 
