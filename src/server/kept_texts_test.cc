@@ -21,7 +21,7 @@ class KeptTextsTest : public ::testing::Test {
  protected:
   Slot<Version> keep(const std::string& key, std::uint64_t version, const std::string& text) {
     auto slot = std::make_shared<std::optional<Result<Version>>>();
-    rig_.shard().keep(rig_.boot, {"c", key, version, text},
+    rig_.shard().keep(rig_.boot, {key, version, text},
                       [slot](Result<Version> answer) { slot->emplace(std::move(answer)); });
     return slot;
   }

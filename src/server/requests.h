@@ -74,9 +74,9 @@ struct KeptText {
 constexpr std::size_t kLongestKeptKey = 400;
 constexpr std::size_t kLongestKeptText = 8'192;
 
-// A change of a kept text that takes place only while its version is still this one.
+// A change of a kept text that takes place only while its version is still this one. For the limit
+// of what is not committed, all of these are one client's.
 struct KeepText {
-  ClientName client{};
   std::string key{};
   std::uint64_t version = 0;  // 0: there is none of that key.
   std::string text{};

@@ -398,9 +398,7 @@ void Shard::keep(Instant boot, const KeepText& wish, Done<std::optional<std::uin
                       "a kept text has " + std::to_string(kLongestKeptText) +
                           " bytes at most, and its key " + std::to_string(kLongestKeptKey)));
   }
-  Request asks;
-  asks.client = wish.client;
-  if (auto refused = refuse(boot, asks)) return done(*std::move(refused));
+  if (auto refused = refuse(boot, Request())) return done(*std::move(refused));
   look_at_deadline(boot);
   const KeptText* now = kept_.find(wish.key);
   const std::uint64_t version = now == nullptr ? 0 : now->version;
@@ -416,7 +414,7 @@ void Shard::keep(Instant boot, const KeepText& wish, Done<std::optional<std::uin
   const std::size_t before = filling_.writer.size();
   filling_.writer.add_kept(wish.key, next);
   filling_.names.insert(place);
-  charge(client(wish.client), before);
+  charge(client({}), before);
   const Version answer(next.version);
   kept_.set(wish.key, std::move(next));
   answer_when_committed(std::move(done), answer);

@@ -56,7 +56,7 @@ constexpr Row kRows[] = {
     {"step_down", Op::kStepDown, 0, 0, 0, 0},
     {"watch", Op::kWatch, 0, 0, 2, 0},
     {"kept", Op::kKept, 1, 1, 0, 0},
-    {"keep", Op::kKeep, 1, 1, 0, 3},
+    {"keep", Op::kKeep, 1, 1, 0, 2},
 };
 
 Error malformed(std::string_view op, const char* what) {
@@ -245,11 +245,9 @@ void read_requests(Cursor& cursor, const Row& row, const Words& words, std::size
       }
       case Op::kSetValue: request.action = read_set_value(name, cursor); break;
       case Op::kKeep:
-        call.keeps.client = cursor.word();
         call.keeps.version = cursor.number();
         call.keeps.text = cursor.word();
         call.keeps.key = call.name = name;
-        if (call.keeps.client.size() > kLongestClient) cursor.spoil();
         break;
       case Op::kInspect:
       case Op::kKept:

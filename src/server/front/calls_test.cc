@@ -77,6 +77,19 @@ TEST(CallsTest, NamesAreDecodedAndHaveOneSpelling) {
   EXPECT_FALSE(read({"HF1", "inspect", "1", "hf1:{" + std::string(2'000, 'x') + "}"}));
 }
 
+TEST(CallsTest, TextsAreKeptAndRead) {
+  const auto kept = read({"HF1", "kept", "1", "hf1:{ids/a}"});
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->name, "ids/a");
+  const auto keep = read({"HF1", "keep", "1", "hf1:{ids/a}", "7", "two\nlines"});
+  ASSERT_TRUE(keep);
+  EXPECT_EQ(keep->keeps.key, "ids/a");
+  EXPECT_EQ(keep->keeps.version, 7U);
+  EXPECT_EQ(keep->keeps.text, "two\nlines");
+  EXPECT_FALSE(read({"HF1", "keep", "1", "hf1:{ids/a}", "-1", "x"}));
+  EXPECT_FALSE(read({"HF1", "keep", "1", "hf1:{ids/a}", "7"}));
+}
+
 TEST(CallsTest, KeepAndSetValueAreToldApart) {
   const auto set = read({"HF1", "set_value", "1", "hf1:{a}", kId, "text", "v", "0", "0"});
   ASSERT_TRUE(set);

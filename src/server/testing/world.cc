@@ -180,8 +180,8 @@ void World::deliver_request(const Message& message) {
     if (!answer) return;
     check_told(asker, message.kind, answer->reply);
     if (answer->reply.outcome == Outcome::kHeld) {
-      news_.push_back({message.acquisition, answer->reply.seq, answer->reply.lease,
-                       answer->reply.token});
+      news_.push_back(
+          {message.acquisition, answer->reply.seq, answer->reply.lease, answer->reply.token});
     }
     const bool ended = message.kind == Kind::kRelease || message.kind == Kind::kCancel;
     if (ended) asker.end_answered = true;
@@ -194,7 +194,7 @@ void World::change_kept() {
   if (!shard_) return;
   const std::string key(1, static_cast<char>('a' + kept_dice_.below(2)));
   if (kept_dice_.one_in(3)) return read_kept(key);
-  KeepText wish{.client = "k", .key = key, .version = kept_believed_[key]};
+  KeepText wish{.key = key, .version = kept_believed_[key]};
   if (wish.version > 0 && kept_dice_.one_in(4)) --wish.version;
   wish.text = std::to_string(wish.version) + "/" + std::to_string(next_text_++);
   for (std::uint64_t copies = kept_dice_.one_in(4) ? 2 : 1; copies > 0; --copies) {
@@ -448,9 +448,8 @@ void World::record() {
 }
 
 void World::on_push(const ClientName&, const port::Push& push) {
-  const auto found =
-      std::find_if(acquisitions_.begin(), acquisitions_.end(),
-                   [&](const Acquisition& each) { return each.id == push.id; });
+  const auto found = std::find_if(acquisitions_.begin(), acquisitions_.end(),
+                                  [&](const Acquisition& each) { return each.id == push.id; });
   if (found == acquisitions_.end()) return fail("a push about nobody");
   if (push.kind != port::Push::Kind::kGranted) {
     return check_told(*found, Kind::kCancel, {.outcome = Outcome::kGone});

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "holdfast/detail/number.h"
-#include "src/base/random.h"
 #include "src/port/records_job.h"
 #include "src/stores/holdfast/status.h"
 #include "src/stores/redis/protocol/answers.h"
@@ -34,10 +33,7 @@ std::string words(std::initializer_list<std::string_view> all) {
 class ServiceRecords final : public port::Records {
  public:
   explicit ServiceRecords(redis::RemotePtr remote)
-      : remote_(std::move(remote)),
-        where_(remote_->address.display()),
-        client_(base::to_hex(base::random_128().high, 0).substr(0, 15)),
-        link_(remote_) {}
+      : remote_(std::move(remote)), where_(remote_->address.display()), link_(remote_) {}
   ~ServiceRecords() override { link_.close(); }
 
   // Also learns what the server forgets.
@@ -95,9 +91,9 @@ class ServiceRecords final : public port::Records {
   Result<Version> keep(const std::string& key, std::uint64_t version, const std::string& text,
                        const char* what, BootInstant by) {
     constexpr std::string_view kKept = "kept ";
-    const auto reply = ask(
-        words({"HF1", "keep", "1", redis::record_key(key), client_, std::to_string(version), text}),
-        named(what, key), by, false);
+    const auto reply =
+        ask(words({"HF1", "keep", "1", redis::record_key(key), std::to_string(version), text}),
+            named(what, key), by, false);
     if (!reply) return reply.error();
     if (reply->text == "changed") return Version();
     const auto next = reply->text.starts_with(kKept)
@@ -121,7 +117,6 @@ class ServiceRecords final : public port::Records {
 
   const redis::RemotePtr remote_;
   const std::string where_;
-  const std::string client_;  // Its unfinished changes have a share of the server's room.
   redis::DirectLink link_;
   std::string forgets_;
 };
