@@ -153,14 +153,23 @@ class Running:
         return keepers + [guard for keeper in keepers
                           for guard in children_named(keeper, "holdfast-guard")]
 
+    def both_helpers(self):
+        # The guard gives itself its name, so on a busy machine it may be there without it for a
+        # moment. What was seen is kept: a second look at /proc may miss one again.
+        seen = []
+
+        def look():
+            seen[:] = self.helpers()
+            return len(seen) == 2
+
+        self.case.until(look, "the guard and its keeper")
+        return seen
+
     def guard(self):
-        # It gives itself its name, so on a busy machine it may be there without it for a moment.
-        self.case.until(lambda: len(self.helpers()) == 2, "the guard and its keeper")
-        return self.helpers()[1]
+        return self.both_helpers()[1]
 
     def keeper(self):
-        self.guard()
-        return self.helpers()[0]
+        return self.both_helpers()[0]
 
     def status(self):
         """Waits for the end: the exit status, or -n for signal n."""
