@@ -383,6 +383,7 @@ IdGuarantees Snowflake::guarantees() const {
                           ? impl_->options.permit->guarantees()
                           : IdGuarantees{.unique_by = UniqueBy::kConfiguration};
   const bool forward = impl_->options.policy.back != ClockPolicy::Back::kRounds;
+  made.survives_pause = made.survives_fork = true;
   made.order = forward && impl_->layout.ordered() ? IdOrder::kObject : IdOrder::kNone;
   return made;
 }

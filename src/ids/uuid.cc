@@ -91,7 +91,8 @@ UuidV7::~UuidV7() = default;
 Result<Id> UuidV7::next() { return impl_->next(); }
 IdGuarantees UuidV7::guarantees() const {
   return {UniqueBy::kChance, IdOrder::kObject, /*survives_restart=*/true,
-          /*survives_clock_back=*/true};
+          /*survives_clock_back=*/true, /*survives_pause=*/true, /*survives_fork=*/true,
+          /*survives_old_copy=*/true};
 }
 
 struct Ulid::Impl {
@@ -125,7 +126,8 @@ Ulid::~Ulid() = default;
 Result<Id> Ulid::next() { return impl_->next(); }
 IdGuarantees Ulid::guarantees() const {
   return {UniqueBy::kChance, IdOrder::kObject, /*survives_restart=*/true,
-          /*survives_clock_back=*/true};
+          /*survives_clock_back=*/true, /*survives_pause=*/true, /*survives_fork=*/true,
+          /*survives_old_copy=*/true};
 }
 
 std::optional<milliseconds> time_of(const Id& id) {

@@ -46,6 +46,7 @@ enum class IdOrder : std::uint8_t {
   kNone,       // No order.
   kPerThread,  // Each thread's ids grow.
   kObject,     // When one call returned before another one began, its id is less.
+  kCounter,    // As kObject, over all objects and processes that use one counter.
 };
 
 // The reason that no two ids are the same.
@@ -61,6 +62,11 @@ struct IdGuarantees {
   IdOrder order = IdOrder::kNone;
   bool survives_restart = false;    // A new object never repeats an earlier one's ids.
   bool survives_clock_back = false;  // A wall clock that is set back repeats nothing.
+  bool survives_pause = false;       // A process that stood still for long repeats nothing.
+  bool survives_fork = false;        // Nor does a forked child.
+  // An older copy of what keeps the ids apart (a file, a store, a configuration) that is put back,
+  // or used a second time, repeats nothing. False: nobody, or not every process, can see it.
+  bool survives_old_copy = false;
   // Why the store may lose a write that it has answered; then ids may repeat. Empty: it does not.
   std::string forgets{};
 };

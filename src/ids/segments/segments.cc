@@ -244,6 +244,8 @@ IdGuarantees Segments::guarantees() const {
           .order = IdOrder::kObject,
           .survives_restart = true,
           .survives_clock_back = true,
+          .survives_pause = true,
+          .survives_fork = true,
           .forgets = impl_->forgets};
 }
 
