@@ -52,6 +52,11 @@ struct StoreKind {
   bool is_chain = false;            // It uses one of several stores: chain_status() tells which.
   bool has_journal = false;         // `holdfast serve` can keep its journal in it.
   bool has_records = false;         // Ids can keep worker numbers and counters in it.
+  // The counter that ids::StoreCounter raises: "a string key, by INCRBY". Empty: there is none.
+  std::string_view counter{};
+  // Records and counters may lose these answered changes, without a restored backup. Empty: none.
+  // IdGuarantees::forgets tells it of one running server.
+  std::string_view may_forget{};
 };
 
 // In the order of registration.

@@ -1,10 +1,12 @@
 // Questions to a store that make no client: the jobs of a StoreContext.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "holdfast/result.h"
+#include "src/port/native_counter.h"
 #include "src/port/records.h"
 #include "src/port/registry.h"
 
@@ -18,5 +20,13 @@ Result<void> ask_store(port::StoreFactory factory, port::StoreUrl url, port::Sto
 // all keys, so a key is shorter by that.
 // Errors: as Client::connect(); kUnsupported: the store keeps no records.
 Result<std::unique_ptr<port::Records>> open_records(const std::string& url);
+
+// The counter `name` in the store of a client's URL, which takes no namespace: other programs use
+// the same name. A call whose time has passed is kUnavailable.
+// Errors: as Client::connect(); those of a NativeCounterJob; kUnsupported: the store has no
+// counters.
+Result<std::unique_ptr<port::NativeCounter>> open_counter(const std::string& url,
+                                                          const std::string& name);
+Result<void> create_counter(const std::string& url, const std::string& name, std::uint64_t first);
 
 }  // namespace holdfast::client

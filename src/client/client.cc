@@ -12,6 +12,7 @@
 #include "src/client/ask.h"
 #include "src/client/checked_records.h"
 #include "src/client/registry.h"
+#include "src/port/native_counter.h"
 #include "src/port/registry.h"
 #include "src/port/url_options.h"
 #include "src/primitives/lease_id.h"
@@ -150,37 +151,113 @@ Result<port::ServersJob> do_servers_job(std::string_view url, port::ServersJob j
   return job;
 }
 
-}  // namespace
+// A factory needs this to answer a job about what ids keep in its store.
+struct IdsOpening {
+  port::StoreFactory factory = nullptr;
+  port::StoreUrl url;
+  const StoreKind* kind = nullptr;
+  std::string name_space;
+  port::StoreContext context;
+  std::unique_ptr<client::RecordsLoop> loop;  // Null where the store needs none.
 
-Result<std::unique_ptr<port::Records>> client::open_records(const std::string& url_text) {
+  Result<void> ask() { return client::ask_store(factory, std::move(url), context); }
+};
+
+Result<IdsOpening> read_ids_url(const std::string& url_text) {
   auto url = port::StoreUrl::parse(url_text);
   if (!url) return url.error();
-  auto factory = find_store(url->scheme);
+  const auto factory = client::find_store(url->scheme);
   if (!factory) return factory.error();
-  const StoreKind* const kind = store_of_url(url_text);
-  if (!kind->has_records) {
-    return Error(Errc::kUnsupported, "the " + std::string(kind->name) + " store keeps no records");
-  }
   session::CoreOptions common;
   if (auto taken = take_open_timeout(*url, common); !taken) return taken.error();
   if (auto taken = take_common_options(*url, common); !taken) return taken.error();
-  port::RecordsJob job;
-  port::StoreContext context;
-  context.records = &job;
-  context.name_space = common.name_space;
+  IdsOpening opening;
+  opening.factory = *factory;
+  opening.url = *std::move(url);
+  opening.kind = store_of_url(url_text);
+  opening.name_space = common.name_space;
+  opening.context.name_space = common.name_space;
   const bool limited = common.open_timeout > std::chrono::milliseconds::zero();
-  context.open_by = base::BootClock::now() + (limited ? common.open_timeout : kOpening);
-  context.find = &find_store;
+  opening.context.open_by = base::BootClock::now() + (limited ? common.open_timeout : kOpening);
+  opening.context.find = &client::find_store;
   // Servers are asked over a loop; only those have a log-in.
-  std::unique_ptr<RecordsLoop> loop;
-  if (kind->login != StoreLogin::kNone) {
-    loop = std::make_unique<RecordsLoop>();
-    context.loop = &loop->events;
-    context.io = &loop->events.io();
-    context.listener = loop.get();
+  if (opening.kind->login != StoreLogin::kNone) {
+    opening.loop = std::make_unique<client::RecordsLoop>();
+    opening.context.loop = &opening.loop->events;
+    opening.context.io = &opening.loop->events.io();
+    opening.context.listener = opening.loop.get();
   }
-  if (const auto done = ask_store(*factory, *std::move(url), context); !done) return done.error();
-  return checked_records(std::move(job.made), std::move(loop), common.name_space);
+  return opening;
+}
+
+// A counter, and what its store needs as long as it is there.
+class LoopedCounter final : public port::NativeCounter {
+ public:
+  LoopedCounter(std::unique_ptr<client::RecordsLoop> loop, std::unique_ptr<NativeCounter> store)
+      : loop_(std::move(loop)), store_(std::move(store)) {}
+
+  Result<Taken> take(std::uint32_t count, base::BootInstant by) override {
+    if (base::BootClock::now() < by) return store_->take(count, by);
+    return Error(Errc::kUnavailable, "the deadline of a request for numbers had passed; not sent");
+  }
+  std::string forgets() const override { return store_->forgets(); }
+  bool caches() const override { return store_->caches(); }
+
+ private:
+  const std::unique_ptr<client::RecordsLoop> loop_;  // Outlives the store's counter.
+  const std::unique_ptr<NativeCounter> store_;
+};
+
+Result<std::unique_ptr<port::NativeCounter>> do_counter_job(const std::string& url,
+                                                            port::NativeCounterJob job) {
+  constexpr std::size_t kLongestName = 400;
+  auto opening = read_ids_url(url);
+  if (!opening) return opening.error();
+  if (opening->kind->counter.empty()) {
+    return Error(Errc::kUnsupported, "the " + std::string(opening->kind->name) +
+                                         " store has no counters that other programs know: take "
+                                         "segments");
+  }
+  if (!opening->name_space.empty()) {
+    return Error(Errc::kInvalidArgument,
+                 "ns= is of no use with a counter: give its whole name, as other programs have it");
+  }
+  if (job.name.empty() || job.name.size() > kLongestName || base::printable(job.name) != job.name) {
+    return Error(Errc::kInvalidArgument, "the name of a counter has 1 to " +
+                                             std::to_string(kLongestName) +
+                                             " bytes, and no control characters");
+  }
+  opening->context.counter = &job;
+  if (const auto done = opening->ask(); !done) return done.error();
+  if (job.create_from) return std::unique_ptr<port::NativeCounter>();
+  return std::unique_ptr<port::NativeCounter>(
+      std::make_unique<LoopedCounter>(std::move(opening->loop), std::move(job.made)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<port::Records>> client::open_records(const std::string& url) {
+  auto opening = read_ids_url(url);
+  if (!opening) return opening.error();
+  if (!opening->kind->has_records) {
+    return Error(Errc::kUnsupported,
+                 "the " + std::string(opening->kind->name) + " store keeps no records");
+  }
+  port::RecordsJob job;
+  opening->context.records = &job;
+  if (const auto done = opening->ask(); !done) return done.error();
+  return checked_records(std::move(job.made), std::move(opening->loop), opening->name_space);
+}
+
+Result<std::unique_ptr<port::NativeCounter>> client::open_counter(const std::string& url,
+                                                                  const std::string& name) {
+  return do_counter_job(url, {.name = name});
+}
+
+Result<void> client::create_counter(const std::string& url, const std::string& name,
+                                    std::uint64_t first) {
+  const auto made = do_counter_job(url, {.name = name, .create_from = first});
+  return made ? Result<void>() : made.error();
 }
 
 Result<std::vector<ServerStatus>> service_status(std::string_view url) {

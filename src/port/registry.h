@@ -61,7 +61,8 @@ struct ServerTlsJob {
   ServerTlsPtr made{};
 };
 
-struct RecordsJob;  // records.h.
+struct RecordsJob;        // records.h.
+struct NativeCounterJob;  // native_counter.h.
 
 struct StoreContext;
 
@@ -85,6 +86,8 @@ struct StoreContext {
   JournalJob* journal = nullptr;
   // Only set where the manifest has `has_records`.
   RecordsJob* records = nullptr;
+  // Only set where the manifest names a `counter`.
+  NativeCounterJob* counter = nullptr;
   // Only set for the store of the lock service.
   ServersJob* servers = nullptr;
   ServerTlsJob* server_tls = nullptr;

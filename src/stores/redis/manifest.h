@@ -38,6 +38,8 @@ inline constexpr StoreKind kManifest{
     .open_options = kOpenOptions,
     .leaves_out = kLeavesOut,
     .has_records = true,
+    .counter = "a string key, raised by INCRBY",
+    .may_forget = "the newest changes, at a fail-over, and in a crash unless appendfsync is always",
 };
 
 }  // namespace holdfast::stores::redis

@@ -11,11 +11,10 @@
 #include "holdfast/detail/number.h"
 #include "src/base/random.h"
 #include "src/port/records_job.h"
-#include "src/stores/redis/facts.h"
+#include "src/stores/redis/blocking_link.h"
 #include "src/stores/redis/protocol/answers.h"
 #include "src/stores/redis/protocol/errors.h"
 #include "src/stores/redis/protocol/keys.h"
-#include "src/stores/redis/transport/direct_link.h"
 
 namespace holdfast::stores::redis {
 namespace {
@@ -45,43 +44,22 @@ std::uint64_t new_version() { return (base::random_128().low >> 1U) | 1U; }
 
 class RedisRecords final : public port::Records {
  public:
-  explicit RedisRecords(Opening opening)
-      : remote_(std::move(opening.remote)),
-        sentinels_(std::move(opening.sentinels)),
-        where_(remote_->address.display()),
-        link_(remote_) {}
-  ~RedisRecords() override {
-    link_.close();
-    if (sentinels_) sentinels_->close();
-  }
+  explicit RedisRecords(Opening opening) : link_(std::move(opening)) {}
 
-  // Also learns what the server forgets.
-  Result<void> open(BootInstant by) {
-    std::string wire;
-    append_command(wire, std::array<std::string_view, 1>{"INFO"});
-    append_command(wire, std::array<std::string_view, 3>{"CONFIG", "GET", "appendfsync"});
-    const auto replies = link_.try_take()->call(wire, 2, by, /*reads_only=*/true);
-    if (!replies) return replies.error();
-    Facts facts;
-    for (const Reply& reply : *replies) {
-      if (reply.is_error()) continue;
-      reply.kind == Reply::Kind::kArray ? read_config(reply, facts) : read_info(reply.text, facts);
-    }
-    forgets_ = where_ + ": " + losses(facts);
-    return {};
-  }
+  Result<void> open(BootInstant by) { return link_.open(by); }
 
   Result<std::optional<Record>> read(const std::string& key, BootInstant by) override {
     const std::string place = place_of(key);
-    const auto reply = ask(eval(kRead, key, {}), "read", key, by, /*reads_only=*/true);
+    const auto reply = link_.ask(eval(kRead, key, {}), by, /*reads_only=*/true);
     if (!reply) return reply.error();
+    if (reply->is_error()) return to_error(*reply, named("read", key), /*reads_only=*/true);
     if (reply->kind == Reply::Kind::kNil) return std::optional<Record>();
     const std::string_view text = reply->text;
     const std::size_t space = text.find(' ');
     const auto version = detail::parse_number<std::uint64_t>(text.substr(0, space));
     if (reply->kind != Reply::Kind::kText || space == text.npos || !version) {
       return Error(Errc::kCorruptState,
-                   where_ + ": the key " + place + " is no record; look who writes it");
+                   link_.where() + ": the key " + place + " is no record; look who writes it");
     }
     return std::optional(Record{std::string(text.substr(space + 1)), *version});
   }
@@ -101,19 +79,18 @@ class RedisRecords final : public port::Records {
   Result<std::optional<std::chrono::milliseconds>> wall_time(BootInstant by) override {
     std::string wire;
     append_command(wire, std::array<std::string_view, 1>{"TIME"});
-    const auto replies = link_.try_take()->call(wire, 1, by, /*reads_only=*/true);
-    if (!replies) return replies.error();
-    const Reply& reply = replies->front();
-    if (reply.is_error()) return to_error(reply, where_ + ": TIME", /*reads_only=*/true);
+    const auto reply = link_.ask(wire, by, /*reads_only=*/true);
+    if (!reply) return reply.error();
+    if (reply->is_error()) return to_error(*reply, link_.where() + ": TIME", /*reads_only=*/true);
     const auto part = [&](std::size_t at) {
-      return at < reply.items.size() ? detail::parse_number<std::int64_t>(reply.items[at].text)
-                                     : std::nullopt;
+      return at < reply->items.size() ? detail::parse_number<std::int64_t>(reply->items[at].text)
+                                      : std::nullopt;
     };
     if (!part(0) || !part(1)) return no_answer("TIME");
     return std::optional(std::chrono::milliseconds(*part(0) * 1'000 + *part(1) / 1'000));
   }
 
-  std::string forgets() const override { return forgets_; }
+  std::string forgets() const override { return link_.forgets(); }
 
  private:
   static std::string place_of(const std::string& key) { return record_key(key) + ":record"; }
@@ -129,62 +106,21 @@ class RedisRecords final : public port::Records {
     return wire;
   }
 
-  Result<Reply> ask(const std::string& wire, const char* what, const std::string& key,
-                    BootInstant by, bool reads_only) {
-    auto replies = link_.try_take()->call(wire, 1, by, reads_only);
-    if (!replies) return replies.error();
-    if (!replies->front().is_error()) return std::move(replies->front());
-    return to_error(replies->front(), named(what, key), reads_only);
-  }
-
-  Result<Version> change(std::string wire, const char* what, const std::string& key,
+  Result<Version> change(const std::string& wire, const char* what, const std::string& key,
                          std::uint64_t becomes, BootInstant by) {
-    const std::uint32_t wanted = remote_->address.replicas;
-    if (wanted == 0) {
-      const auto reply = ask(wire, what, key, by, /*reads_only=*/false);
-      if (!reply) return reply.error();
-      return reply->integer == 1 ? Version(becomes) : Version();
-    }
-    const std::string count = std::to_string(wanted);
-    const std::string limit = std::to_string(remote_->address.replicas_timeout.count());
-    append_command(wire, std::array<std::string_view, 3>{"WAIT", count, limit});
-    const auto replies = link_.try_take()->call(wire, 2, by);
-    if (!replies) return replies.error();
-    if (replies->front().is_error()) return to_error(replies->front(), named(what, key));
-    if (replies->front().integer != 1) return Version();
-    if (replies->back().integer >= std::int64_t{wanted}) return Version(becomes);
-    return Error(Errc::kOutcomeUnknown, named(what, key) +
-                                            ": the change was made, but fewer than " + count +
-                                            " replicas have confirmed it");
+    const auto changed = link_.change(wire, by);
+    if (!changed) return changed.error();
+    if (changed->reply.is_error()) return to_error(changed->reply, named(what, key));
+    if (changed->reply.integer != 1) return Version();
+    if (changed->confirmed) return Version(becomes);
+    return Error(Errc::kOutcomeUnknown, named(what, key) + ": " + link_.unconfirmed());
   }
 
   std::string named(const char* what, const std::string& key) const {
-    return where_ + ": " + what + " record '" + key + "'";
+    return link_.where() + ": " + what + " record '" + key + "'";
   }
 
-  static std::string losses(const Facts& facts) {
-    std::string all = "Redis answers before a replica has a change, so a fail-over may forget it";
-    const std::string_view file = fact(facts, "aof_enabled");
-    const std::string_view sync = fact(facts, "config appendfsync");
-    if (file == "0") {
-      all += "; appendonly is off, so a crash forgets changes";
-    } else if (file.empty() || sync.empty()) {
-      all += "; this user may not ask INFO and CONFIG GET, so what a crash forgets is not known";
-    } else if (sync != "always") {
-      all += "; appendfsync is " + std::string(sync) + ", so a crash forgets the newest changes";
-    }
-    const std::string_view evicts = fact(facts, "maxmemory_policy");
-    if (evicts.starts_with("allkeys")) {
-      all += "; maxmemory-policy is " + std::string(evicts) + ", which may evict records";
-    }
-    return all;
-  }
-
-  const RemotePtr remote_;
-  const std::shared_ptr<SentinelPrimary> sentinels_;  // Null without Sentinels.
-  const std::string where_;
-  DirectLink link_;
-  std::string forgets_;
+  BlockingLink link_;
 };
 
 }  // namespace

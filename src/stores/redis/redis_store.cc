@@ -12,6 +12,7 @@
 #include "src/stores/redis/cluster/cluster.h"
 #include "src/stores/redis/cluster_doctor.h"
 #include "src/stores/redis/connections.h"
+#include "src/stores/redis/counter.h"
 #include "src/stores/redis/doctor.h"
 #include "src/stores/redis/guarantees.h"
 #include "src/stores/redis/listing.h"
@@ -450,6 +451,7 @@ Result<std::unique_ptr<port::Store>> make_redis_store_for_test(port::StoreUrl ur
   auto opening = redis::read_url(std::move(url), context);
   if (!opening) return opening.error();
   if (context.records != nullptr) return redis::make_records(*std::move(opening), context);
+  if (context.counter != nullptr) return redis::make_counter(*std::move(opening), context);
   if (opening->recipe.recipe != redis::Recipe::kNone) {
     return recipes::make_store(
         redis::make_recipe_backend(std::move(opening->remote), opening->recipe, context), context);
