@@ -2,18 +2,17 @@
 
 #include <chrono>
 #include <cstdint>
-#include <future>
 #include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "src/sql/blocking_link.h"
 #include "src/sql/schema.h"
 
 namespace holdfast::sql {
 namespace {
 
-using base::BootClock;
 using base::BootInstant;
 using port::Record;
 using Version = std::optional<std::uint64_t>;
@@ -21,26 +20,27 @@ using Version = std::optional<std::uint64_t>;
 class SqlRecords final : public port::Records {
  public:
   SqlRecords(std::unique_ptr<Dialect> dialect, Link::Settings settings)
-      : dialect_(std::move(dialect)), settings_(std::move(settings)) {}
+      : link_(std::move(dialect), std::move(settings)) {}
 
   Result<void> open(bool may_create, BootInstant by) {
-    const auto now = [&](Request request) { return ask(request, by, /*reads=*/true); };
+    const auto now = [&](Request request) { return link_.ask(request, by, /*reads=*/true); };
     const Making making = may_create ? Making::kMissing : Making::kForbidden;
-    if (auto prepared = prepare_schema(*dialect_, now, making); !prepared) return prepared.error();
+    if (auto prepared = prepare_schema(link_.dialect(), now, making); !prepared) {
+      return prepared.error();
+    }
     if (auto tried = read("", by); !tried) return tried.error();
-    const auto settings = ask(dialect_->durability(), by, /*reads=*/true);
-    if (!settings) return settings.error();
-    forgets_ = dialect_->forgets(**settings);
-    if (!forgets_.empty()) forgets_ = dialect_->address() + ": " + forgets_;
+    auto losses = link_.forgets(by);
+    if (!losses) return losses.error();
+    forgets_ = *std::move(losses);
     return {};
   }
 
   Result<std::optional<Record>> read(const std::string& key, BootInstant by) override {
-    const auto rows = ask(dialect_->read_record(key), by, /*reads=*/true);
+    const auto rows = link_.ask(link_.dialect().read_record(key), by, /*reads=*/true);
     if (!rows) return rows.error();
     if ((*rows)->size() != 1 || (*rows)->number(0, 0) != 0) {
       link_.reset();  // Another server may be the primary by now.
-      return Error(Errc::kUnavailable, dialect_->address() +
+      return Error(Errc::kUnavailable, link_.where() +
                                            ": this server only reads (a replica?): connect to the "
                                            "primary");
     }
@@ -49,7 +49,7 @@ class SqlRecords final : public port::Records {
   }
 
   Result<Version> create(const std::string& key, const std::string& text, BootInstant by) override {
-    const auto rows = ask(dialect_->create_record(key, text), by, /*reads=*/false);
+    const auto rows = link_.ask(link_.dialect().create_record(key, text), by, /*reads=*/false);
     if (!rows) return rows.error();
     return (*rows)->size() > 0 ? Version(1) : Version();
   }
@@ -59,8 +59,8 @@ class SqlRecords final : public port::Records {
     constexpr auto kNewest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     if (version >= kNewest) return Version();
     const auto rows =
-        ask(dialect_->replace_record(key, static_cast<std::int64_t>(version), text), by,
-            /*reads=*/false);
+        link_.ask(link_.dialect().replace_record(key, static_cast<std::int64_t>(version), text), by,
+                  /*reads=*/false);
     if (!rows) return rows.error();
     return (*rows)->size() > 0 ? Version(version + 1) : Version();
   }
@@ -78,36 +78,7 @@ class SqlRecords final : public port::Records {
     return static_cast<std::uint64_t>(rows.number(0, column));
   }
 
-  // A statement that was refused for the sake of others is sent again.
-  Result<RowsPtr> ask(const Request& request, BootInstant by, bool reads) {
-    while (true) {
-      const Answer answer = send(request, by);
-      if (answer.fate == Fate::kDone) return answer.rows;
-      const bool passing =
-          answer.fate == Fate::kRefused && dialect_->failure_of(answer) == Failure::kChangedNothing;
-      if (passing && BootClock::now() < by) continue;
-      Error why = error_of(*dialect_, answer);
-      if (!reads || why.code() != Errc::kOutcomeUnknown) return why;
-      return Error(Errc::kUnavailable, dialect_->address() + ": " + answer.message);
-    }
-  }
-
-  Answer send(const Request& request, BootInstant by) {
-    if (!link_) {
-      link_ = std::make_unique<Link>(settings_, Link::Hooks{});
-      link_->start();
-    }
-    auto told = std::make_shared<std::promise<Answer>>();
-    auto answer = told->get_future();
-    link_->post([link = link_.get(), request, by, told] {
-      link->send({request, by, [told](Answer given) { told->set_value(std::move(given)); }});
-    });
-    return answer.get();
-  }
-
-  const std::unique_ptr<Dialect> dialect_;
-  const Link::Settings settings_;
-  std::unique_ptr<Link> link_;
+  BlockingLink link_;
   std::string forgets_;
 };
 

@@ -18,6 +18,12 @@ std::unique_ptr<ids::StoreCounter> open_counter(
 // Why it cannot be opened.
 Error refusal(const std::string& url, const std::string& name);
 
+// The answer of a server's own client.
+inline std::string without_line_end(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
 // 0: an error, which fails the test.
 std::uint64_t number(ids::StoreCounter& ids);
 // The first number after errors, for a while.

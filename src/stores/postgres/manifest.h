@@ -30,6 +30,9 @@ inline constexpr StoreKind kManifest{
     .leaves_out = kLeavesOut,
     .has_schema = true,
     .has_records = true,
+    .counter = "a sequence, raised by nextval()",
+    .may_forget = "the newest changes, if fsync or full_page_writes is off, or an asynchronous "
+                  "standby is promoted",
 };
 
 }  // namespace holdfast::stores::postgres

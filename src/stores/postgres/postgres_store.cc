@@ -8,6 +8,7 @@
 #include "src/port/url_options.h"
 #include "src/sql/records.h"
 #include "src/stores/postgres/connection.h"
+#include "src/stores/postgres/counter.h"
 #include "src/stores/postgres/dialect.h"
 #include "src/stores/postgres/recipes.h"
 #include "src/stores/postgres/url.h"
@@ -28,6 +29,18 @@ Result<std::unique_ptr<port::Store>> make_postgres_store_for_test(port::StoreUrl
   const auto address = postgres::parse_postgres_url(url);
   if (!address) return address.error();
   if (auto known = port::reject_unknown_options(url, "postgres"); !known) return known.error();
+  const auto prepares = std::make_shared<std::atomic<bool>>(false);
+  const auto link = [&](const char* thread_name, bool keep) {
+    return sql::Link::Settings{[address = *address, prepares] {
+                                 return std::make_unique<postgres::PostgresConnection>(address,
+                                                                                       prepares);
+                               },
+                               address->connect_timeout, thread_name, keep};
+  };
+  // A counter is no matter of recipes.
+  if (context.counter != nullptr) {
+    return postgres::make_counter(*address, link("holdfast-pgcount", /*keep=*/false), context);
+  }
   if (recipe->wanted) {
     if (!address->create) {
       return Error(Errc::kInvalidArgument,
@@ -37,20 +50,11 @@ Result<std::unique_ptr<port::Store>> make_postgres_store_for_test(port::StoreUrl
     if (context.schema != nullptr) return std::unique_ptr<port::Store>();
     return postgres::make_recipe_store(*address, *recipe, context);
   }
-  const auto prepares = std::make_shared<std::atomic<bool>>(false);
-  const auto link = [&](const char* thread_name, bool keep) {
-    return sql::Link::Settings{
-        [address = *address, prepares] {
-          return std::make_unique<postgres::PostgresConnection>(address, prepares);
-        },
-        address->connect_timeout, thread_name, keep};
-  };
   if (context.records != nullptr) {
-    return port::answer(
-        *context.records,
-        sql::open_records(std::make_unique<postgres::PostgresDialect>(*address),
-                          link("holdfast-pgrec", /*keep=*/false), address->create,
-                          context.open_by));
+    return port::answer(*context.records,
+                        sql::open_records(std::make_unique<postgres::PostgresDialect>(*address),
+                                          link("holdfast-pgrec", /*keep=*/false), address->create,
+                                          context.open_by));
   }
   sql::StoreParts parts;
   parts.may_create = address->create;
