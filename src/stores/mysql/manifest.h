@@ -30,6 +30,9 @@ inline constexpr StoreKind kManifest{
     .leaves_out = kLeavesOut,
     .has_schema = true,
     .has_records = true,
+    .counter = "the only row of a table, raised by LAST_INSERT_ID(v + n)",
+    .may_forget = "the newest changes, in a crash, unless innodb_flush_log_at_trx_commit and "
+                  "sync_binlog are 1",
 };
 
 }  // namespace holdfast::stores::mysql

@@ -7,6 +7,7 @@
 #include "src/port/url_options.h"
 #include "src/sql/records.h"
 #include "src/stores/mysql/connection.h"
+#include "src/stores/mysql/counter.h"
 #include "src/stores/mysql/dialect.h"
 #include "src/stores/mysql/recipes.h"
 #include "src/stores/mysql/url.h"
@@ -26,6 +27,8 @@ Result<std::unique_ptr<port::Store>> make_mysql_store_for_test(port::StoreUrl ur
   const auto address = mysql::parse_mysql_url(url);
   if (!address) return address.error();
   if (auto known = port::reject_unknown_options(url, "mysql"); !known) return known.error();
+  // A counter is no matter of recipes.
+  if (context.counter != nullptr) return mysql::make_counter(*address, context);
   if (recipe->recipe != mysql::Recipe::kNone) {
     if (!address->create) {
       return Error(Errc::kInvalidArgument,
