@@ -26,6 +26,7 @@ inline constexpr StoreKind kManifest{
     .leaves_out = kLeavesOut,
     .bound_to_client = true,
     .has_records = true,
+    .counter = "the numbers of sequential nodes in a folder",
 };
 
 }  // namespace holdfast::stores::zookeeper

@@ -7,6 +7,7 @@
 #include "src/contend/contend_store.h"
 #include "src/port/records_job.h"
 #include "src/stores/zookeeper/backend.h"
+#include "src/stores/zookeeper/counter.h"
 #include "src/stores/zookeeper/listeners.h"
 #include "src/stores/zookeeper/records.h"
 #include "src/stores/zookeeper/url.h"
@@ -26,6 +27,7 @@ Result<std::unique_ptr<port::Store>> make_zookeeper_store(port::StoreUrl url,
   if (context.records != nullptr) {
     return port::answer(*context.records, zookeeper::open_records(*address, context));
   }
+  if (context.counter != nullptr) return zookeeper::make_counter(*address, context);
   const auto session = address->session;
   contend::FirstContact contact;
   // The client library keeps trying without saying why. This check finds the reason, and leaves
