@@ -66,7 +66,7 @@ class SqlRecords final : public port::Records {
   }
 
   Result<std::optional<std::chrono::milliseconds>> wall_time(BootInstant by) override {
-    const auto rows = ask(dialect_->wall_time(), by, /*reads=*/true);
+    const auto rows = link_.ask(link_.dialect().wall_time(), by, /*reads=*/true);
     if (!rows) return rows.error();
     return std::optional(std::chrono::milliseconds((*rows)->number(0, 0)));
   }
