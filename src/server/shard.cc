@@ -422,6 +422,7 @@ void Shard::keep(Instant boot, const KeepText& wish, Done<std::optional<std::uin
 
 // A read must not hang until somebody makes room, and must not tell what may never be committed.
 Error Shard::uncommitted(std::string_view name) {
+  if (name.starts_with('\n')) name.remove_prefix(1);  // A kept text's.
   return {Errc::kUnavailable, "'" + std::string(name) + "': " + kUncommitted};
 }
 

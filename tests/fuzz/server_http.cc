@@ -33,7 +33,7 @@ struct Serving {
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
   Silent listener;
   server::Service service{io, std::make_unique<server::MemoryJournal>(), listener};
-  server::HttpWaits waits{io};
+  server::HttpWaits waits{io, 4, 4};
 };
 
 void check(const server::HttpAnswer& answer) {

@@ -65,7 +65,12 @@ using http_detail::PeerPtr;
 
 struct HttpFront::Impl : std::enable_shared_from_this<Impl> {
   Impl(asio::io_context& loop, HttpLimits wanted, Greeting greeting, std::vector<std::string> names)
-      : io(loop), limits(wanted), waits(loop), acceptor(loop), pause(loop), sweeper(loop) {
+      : io(loop),
+        limits(wanted),
+        waits(loop, wanted.connections / 2, wanted.connections_of_address / 2),
+        acceptor(loop),
+        pause(loop),
+        sweeper(loop) {
     scene.greeting = std::move(greeting);
     scene.waits = &waits;
     hosts = {"localhost", "127.0.0.1", "[::1]"};
@@ -210,6 +215,8 @@ void HttpFront::Impl::read(const PeerPtr& peer) {
     });
   }
   if (!peer->busy) return step(peer);
+  // Behind so many bytes nobody would see that the caller of a waiting call has gone.
+  if (peer->in.size() >= kReadAhead) return close(peer);
   if (peer->departure && peer->departure->then) wait_read(peer);
 }
 
@@ -352,7 +359,14 @@ void HttpFront::guard(FrontDoor door) {
   }
   if (impl.door.users == nullptr) return;
   impl.gate->use(impl.door.users);
-  for (const auto& [number, peer] : impl.peers) peer->authorization.clear();
+  std::vector<PeerPtr> changed;  // Their calls under way have rights of before.
+  for (const auto& [number, peer] : impl.peers) {
+    peer->authorization.clear();
+    if (peer->account == nullptr) continue;
+    const UserPtr now = impl.door.users->find(peer->account->user->name);
+    if (now == nullptr || *now != *peer->account->user) changed.push_back(peer);
+  }
+  for (const PeerPtr& each : changed) impl.close(each);
   for (const auto& [number, peer] : impl.peers) impl.use_account(*peer, nullptr);
   impl.door.accounts->use(impl.door.users);
 }

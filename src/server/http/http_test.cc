@@ -211,6 +211,125 @@ TEST_F(HttpTest, ALaterCallWithTheSameIdTakesThePlace) {
   EXPECT_EQ(receive(later).body, "alive\n");
 }
 
+TEST_F(HttpTest, OneIdOnTwoLocksIsTwoAcquisitions) {
+  open();
+  const json a = post("/v1/locks/a/acquire", {{"ttl_ms", 30000}}).parsed();
+  const json b = post("/v1/locks/b/acquire", {{"ttl_ms", 30000}}).parsed();
+  const json wish = {{"ttl_ms", 20000}, {"wait_ms", 60000}, {"id", std::string(32, '7')}};
+  const Socket on_a(address());
+  ASSERT_TRUE(on_a.send(posted("/v1/locks/a/acquire", wish.dump())));
+  await_queue("a", 1);
+  const Socket on_b(address());
+  ASSERT_TRUE(on_b.send(posted("/v1/locks/b/acquire", wish.dump())));
+  await_queue("b", 1);
+  ASSERT_EQ(post("/v1/locks/a/release", {{"id", a["id"]}}).status, 200);
+  const json granted = receive(on_a).parsed();
+  EXPECT_EQ(granted["name"], "a");
+  EXPECT_EQ(get("/v1/locks/b").parsed()["queue"].size(), 1U) << "it waits on";
+  ASSERT_EQ(post("/v1/locks/b/release", {{"id", b["id"]}}).status, 200);
+  EXPECT_EQ(receive(on_b).parsed()["name"], "b");
+}
+
+// Its caller has lost the connection of the first call unseen, which must not end this hold.
+TEST_F(HttpTest, AWaitThatWasForgottenEndsNoLaterHold) {
+  open();
+  const json first = post("/v1/locks/a/acquire", {{"ttl_ms", 30000}}).parsed();
+  const json plain = {{"ttl_ms", 20000}, {"id", std::string(32, '7')}};
+  json wish = plain;
+  wish["wait_ms"] = 60000;
+  const Socket forgotten(address());
+  ASSERT_TRUE(forgotten.send(posted("/v1/locks/a/acquire", wish.dump())));
+  await_queue("a", 1);
+  EXPECT_EQ(post("/v1/locks/a/acquire", plain).parsed()["error"]["code"], "busy");
+  EXPECT_EQ(receive(forgotten).parsed()["error"]["code"], "replaced");
+  await_queue("a", 0);
+  // The same again, and now the lock becomes free between the two calls.
+  wish["id"] = std::string(32, '8');
+  std::optional<Socket> waits(address());
+  ASSERT_TRUE(waits->send(posted("/v1/locks/a/acquire", wish.dump())));
+  await_queue("a", 1);
+  ASSERT_EQ(post("/v1/locks/a/release", {{"id", first["id"]}}).status, 200);
+  EXPECT_EQ(receive(*waits).status, 200);
+  EXPECT_EQ(post("/v1/locks/a/acquire", wish).status, 200);
+  waits.reset();
+  EXPECT_EQ(get("/v1/locks/a").parsed()["holders"].size(), 1U);
+}
+
+TEST_F(HttpTest, ARenewalThatReachesNoFurtherIsToldWhatIsLeft) {
+  open();
+  const json grant = post("/v1/locks/a/acquire", {{"ttl_ms", 60000}}).parsed();
+  const Got shorter = post("/v1/locks/a/renew", {{"ttl_ms", 5000}, {"id", grant["id"]}});
+  ASSERT_EQ(shorter.status, 200) << shorter.body;
+  EXPECT_GT(shorter.parsed()["ttl_ms"], 5000);
+  EXPECT_LE(shorter.parsed()["ttl_ms"], 60000);
+}
+
+TEST_F(HttpTest, ARepeatedWaitHasItsOwnTimeAndAReleaseLeavesTheQueue) {
+  open();
+  const json first = post("/v1/locks/a/acquire", {{"ttl_ms", 30000}}).parsed();
+  json wish = {{"ttl_ms", 1000}, {"wait_ms", 20000}, {"id", std::string(32, '7')}};
+  const Socket before(address());
+  ASSERT_TRUE(before.send(posted("/v1/locks/a/acquire", wish.dump())));
+  await_queue("a", 1);
+  wish["wait_ms"] = 200000;
+  const Socket later(address());
+  ASSERT_TRUE(later.send(posted("/v1/locks/a/acquire", wish.dump())));
+  EXPECT_EQ(receive(before).status, 409);
+  const auto began = base::BootClock::now();
+  while (get("/v1/locks/a").parsed()["queue"][0]["expires_in_ms"] < 100000) {
+    ASSERT_LT(base::BootClock::now(), began + std::chrono::seconds(20));
+  }
+  const Got left = post("/v1/locks/a/release", {{"id", wish["id"]}});
+  EXPECT_EQ(left.status, 200);
+  EXPECT_EQ(left.parsed()["released"], false) << "it did not hold";
+  EXPECT_EQ(receive(later).status, 409);
+  await_queue("a", 0);
+}
+
+TEST_F(HttpTest, WaitingCallsLeaveConnectionsForOthers) {
+  open({.connections_of_address = 4});
+  ASSERT_EQ(post("/v1/locks/a/acquire", {{"ttl_ms", 30000}}).status, 200);
+  const json wish = {{"ttl_ms", 1000}, {"wait_ms", 60000}};
+  const Socket one(address());
+  ASSERT_TRUE(one.send(posted("/v1/locks/a/acquire", wish.dump())));
+  await_queue("a", 1);
+  const Socket two(address());
+  ASSERT_TRUE(two.send(posted("/v1/locks/a/acquire", wish.dump())));
+  await_queue("a", 2);
+  EXPECT_EQ(post("/v1/locks/a/acquire", wish).status, 429);
+  EXPECT_EQ(get("/healthz").status, 200);
+}
+
+// Nobody would see behind them that the caller has gone.
+TEST_F(HttpTest, AWaitingCallWithTooManyRequestsBehindItIsClosed) {
+  open();
+  ASSERT_EQ(post("/v1/locks/a/acquire", {{"ttl_ms", 30000}}).status, 200);
+  const json wish = {{"ttl_ms", 1000}, {"wait_ms", 60000}};
+  const Socket socket(address());
+  std::string all = posted("/v1/locks/a/acquire", wish.dump());
+  for (int i = 0; i < 1'000; ++i) all += "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  socket.send(all);
+  EXPECT_EQ(socket.receive(), "");
+  await_queue("a", 0);
+}
+
+TEST_F(HttpTest, AWaitOfAUserWhoseLineWasTakenOutEnds) {
+  open({}, "app @ acquire:*\nlook @ observe:*\n");
+  const std::string app = "Authorization: Basic YXBwOnNlY3JldA==\r\n";
+  const std::string look = "Authorization: Basic bG9vazpzZWNyZXQ=\r\n";
+  ASSERT_EQ(post("/v1/locks/a/acquire", {{"ttl_ms", 30000}}, app).status, 200);
+  const json wish = {{"ttl_ms", 1000}, {"wait_ms", 60000}};
+  const Socket waits(address());
+  ASSERT_TRUE(waits.send(posted("/v1/locks/a/acquire", wish.dump(), app)));
+  const auto queue = [&] { return get("/v1/locks/a", look).parsed()["queue"].size(); };
+  while (queue() != 1) {
+  }
+  write_users("look @ observe:*\n");
+  ASSERT_TRUE(server_->reload());
+  EXPECT_EQ(waits.receive(), "");
+  EXPECT_EQ(queue(), 0U);
+}
+
 TEST_F(HttpTest, BreaksWithAReasonAndTheToken) {
   open();
   const json grant = post("/v1/locks/a/acquire", {{"ttl_ms", 30000}}).parsed();

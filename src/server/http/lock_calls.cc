@@ -193,8 +193,14 @@ HttpAnswer grant(const LockCall& call, AcquisitionId id, const Answer& answer) {
                        {"ttl_ms", millis(std::min(left, answer.reply.lease))}});
 }
 
+// The ticket has left the queue, and the id is used up.
+HttpAnswer waited_in_vain() {
+  return http_error(409, "busy", "the lock was not free in time", "repeat it later, with a new id");
+}
+
 HttpAnswer refusal(const Answer& answer) {
   switch (answer.reply.outcome) {
+    case Outcome::kCancelled: return waited_in_vain();
     case Outcome::kBusy: {
       const auto left = std::max(answer.reply.next_expiry - answer.at, machine::Duration::zero());
       return http_error(409, "busy",
@@ -247,9 +253,24 @@ void acquire(const std::shared_ptr<LockCall>& call, Fields& fields) {
   const auto then = [call, id = wish.id](const Answer& answer) {
     return answer.reply.outcome == Outcome::kHeld ? grant(*call, id, answer) : refusal(answer);
   };
-  if (!wish.may_wait) return submit(call, {.action = wish}, then);
-  call->scene.waits->enter(*call->scene.service, wish, wait, call->caller.departure,
-                           answering(call, then));
+  HttpWaits& waits = *call->scene.waits;
+  if (wish.may_wait) {
+    if (!waits.has_room(call->caller.address)) {
+      return call->done(
+          failed({Errc::kQueueFull, "too many calls wait, in all or of this address"}));
+    }
+    return waits.enter({*call->scene.service, call->caller.address, wait, call->caller.departure},
+                       wish, answering(call, then));
+  }
+  // An earlier call with this id may wait.
+  waits.replace(call->name, wish.id);
+  submit(call, {.client = waits.client(), .action = wish},
+         [call, then, id = wish.id](const Answer& answer) {
+           if (answer.reply.outcome != Outcome::kWaiting) return then(answer);
+           call->scene.service->submit({.action = machine::Cancel{call->name, id, {}}},
+                                       [](const Result<Answer>&) {});
+           return waited_in_vain();
+         });
 }
 
 // The service orders renewals by a number that its native clients count. HTTP callers do not, so
@@ -268,11 +289,10 @@ void renew(const std::shared_ptr<LockCall>& call, Fields& fields) {
     }
     if (seq == 0) return call->done(refusal({.reply = {.outcome = Outcome::kGone}}));
     submit(call, {.action = machine::Renew{call->name, id, seq, ttl, ttl}},
-           [call, id, seq](const Answer& answer) {
-             if (answer.reply.outcome != Outcome::kHeld) return refusal(answer);
-             if (answer.reply.seq == seq) return grant(*call, id, answer);
-             return http_error(409, "overtaken", "another renewal came between",
-                               "count on the lease of before, and renew again");
+           [call, id](const Answer& answer) {
+             // One that reaches no further changes nothing, and is told what is left.
+             return answer.reply.outcome == Outcome::kHeld ? grant(*call, id, answer)
+                                                           : refusal(answer);
            });
   });
 }
@@ -280,9 +300,11 @@ void renew(const std::shared_ptr<LockCall>& call, Fields& fields) {
 void release(const std::shared_ptr<LockCall>& call, Fields& fields) {
   const AcquisitionId id = fields.id(/*required=*/true);
   if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
+  call->scene.waits->replace(call->name, id);
   submit(call, {.action = machine::Release{call->name, id, {}}}, [call](const Answer& answer) {
-    if (answer.reply.outcome != Outcome::kReleased) return refusal(answer);
-    return as_json(200, {{"name", call->name}, {"released", true}});
+    const Outcome outcome = answer.reply.outcome;
+    if (outcome != Outcome::kReleased && outcome != Outcome::kCancelled) return refusal(answer);
+    return as_json(200, {{"name", call->name}, {"released", outcome == Outcome::kReleased}});
   });
 }
 
@@ -425,8 +447,7 @@ std::optional<HttpAnswer> refuse_user(const LockCall& call, Right right, const s
 
 // `run` with the fields of the body, if the user may.
 void change(const std::shared_ptr<LockCall>& call, Right right, const std::string& name,
-            const HttpRequest& request,
-            void (*run)(const std::shared_ptr<LockCall>&, Fields&)) {
+            const HttpRequest& request, void (*run)(const std::shared_ptr<LockCall>&, Fields&)) {
   if (request.method != "POST") return call->done(wrong_method("POST"));
   if (const auto refused = refuse_user(*call, right, name)) return call->done(*refused);
   // Nothing nests, so deep texts are refused before they are built.

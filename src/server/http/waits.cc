@@ -1,8 +1,7 @@
 #include "src/server/http/waits.h"
 
 #include <optional>
-#include <string>
-#include <utility>
+#include <vector>
 
 #include "src/base/clock.h"
 #include "src/base/random.h"
@@ -12,6 +11,9 @@ namespace {
 
 using machine::Outcome;
 
+// For an answer that hangs, beside the time of the wait: the journal's disk may be full.
+constexpr std::chrono::seconds kForTheAnswer{5};
+
 ClientName drawn_name() {
   const auto drawn = base::random_128();
   return "http/" + base::to_hex(drawn.high, drawn.low);
@@ -20,76 +22,145 @@ ClientName drawn_name() {
 }  // namespace
 
 struct HttpWaits::Wait {
+  Wait(const Call& call, const machine::Acquire& wish, Done<Answer> its_done)
+      : service(call.service),
+        address(call.address),
+        at_most(call.at_most),
+        name(wish.name),
+        acquire(wish),
+        done(std::move(its_done)) {
+    acquire.name = name;
+  }
+
+  Key key() const { return {acquire.id, name}; }
+
   Service& service;
+  const std::string address;
+  const std::chrono::milliseconds at_most;
   const std::string name;
-  const machine::AcquisitionId id;
-  const machine::Duration ttl;
+  machine::Acquire acquire;
   Done<Answer> done;
   std::optional<port::Alarms::Alarm> alarm{};
-  Answer queued{};  // The client counts from before this.
+  std::optional<Answer> queued{};  // The client counts from before this.
+  bool granted = false;            // A push came before the first answer.
 };
 
-HttpWaits::HttpWaits(asio::io_context& io) : client_(drawn_name()), alarms_(io) {}
+HttpWaits::HttpWaits(asio::io_context& io, std::size_t most, std::size_t most_of_address)
+    : client_(drawn_name()), most_(most), most_of_address_(most_of_address), alarms_(io) {}
 
-void HttpWaits::enter(Service& service, const machine::Acquire& wish,
-                      std::chrono::milliseconds at_most,
-                      const std::shared_ptr<HttpDeparture>& departure, Done<Answer> done) {
-  if (const auto older = waits_.find(wish.id); older != waits_.end()) {
-    end(WaitPtr(older->second), Error(Errc::kClosed, "another call with this id waits now"));
-  }
-  const auto wait = std::make_shared<Wait>(
-      Wait{service, std::string(wish.name), wish.id, wish.ttl, std::move(done)});
-  waits_.emplace(wait->id, wait);
-  wait->alarm = alarms_.at(base::BootClock::now() + at_most, [this, wait] {
-    wait->alarm.reset();
-    give_up(wait, /*tell=*/true);
-  });
-  departure->then = [this, wait] { give_up(wait, /*tell=*/false); };
-  service.submit({.client = client_, .action = wish},
-                 [this, wait](const Result<Answer>& answer) { on_answer(wait, answer); });
+bool HttpWaits::has_room(const std::string& address) const {
+  const auto found = of_address_.find(address);
+  return waits_.size() < most_ && (found == of_address_.end() || found->second < most_of_address_);
+}
+
+void HttpWaits::enter(const Call& call, const machine::Acquire& wish, Done<Answer> done) {
+  replace(std::string(wish.name), wish.id);
+  const auto wait = std::make_shared<Wait>(call, wish, std::move(done));
+  waits_.emplace(wait->key(), wait);
+  ++of_address_[wait->address];
+  arm(wait, wait->at_most + kForTheAnswer);
+  // Not the wait itself: it keeps what is to be called, which keeps the departure.
+  call.departure->then = [this, weak = std::weak_ptr(wait)] {
+    if (const WaitPtr departed = weak.lock()) give_up(departed, /*tell=*/false);
+  };
+  wait->service.submit({.client = client_, .action = wait->acquire},
+                       [this, wait](const Result<Answer>& answer) { on_answer(wait, answer); });
+}
+
+void HttpWaits::replace(const std::string& lock, machine::AcquisitionId id) {
+  const auto older = waits_.find({id, lock});
+  if (older == waits_.end()) return;
+  end(WaitPtr(older->second), Error(Errc::kClosed, "a later call with this id took its place"));
 }
 
 bool HttpWaits::is_on(const WaitPtr& wait) const {
-  const auto found = waits_.find(wait->id);
+  const auto found = waits_.find(wait->key());
   return found != waits_.end() && found->second == wait;
+}
+
+void HttpWaits::arm(const WaitPtr& wait, std::chrono::nanoseconds after) {
+  if (const auto before = std::exchange(wait->alarm, std::nullopt)) alarms_.cancel(*before);
+  wait->alarm = alarms_.at(base::BootClock::now() + after, [this, weak = std::weak_ptr(wait)] {
+    if (const WaitPtr late = weak.lock()) on_alarm(late);
+  });
+}
+
+void HttpWaits::on_alarm(const WaitPtr& wait) {
+  wait->alarm.reset();
+  if (wait->queued) return give_up(wait, /*tell=*/true);
+  end(wait, Error(Errc::kOutcomeUnknown, "the journal has not answered in time"));
 }
 
 void HttpWaits::on_answer(const WaitPtr& wait, const Result<Answer>& answer) {
   if (!is_on(wait)) return;
   if (!answer || answer->reply.outcome != Outcome::kWaiting) return end(wait, answer);
+  const bool first = !wait->queued;
   wait->queued = *answer;
+  if (!first) return;
+  arm(wait, wait->at_most);
+  if (answer->reply.lease_end - answer->at < wait->acquire.waiter_ttl) lengthen(wait);
+  if (wait->granted) on_granted(wait);
 }
 
+// The ticket is that of an earlier call, and would end too early.
+void HttpWaits::lengthen(const WaitPtr& wait) {
+  const machine::Renew renew{wait->name, wait->acquire.id, wait->queued->reply.seq + 1,
+                             wait->acquire.ttl, wait->acquire.waiter_ttl};
+  wait->service.submit({.client = client_, .action = renew},
+                       [this, wait](const Result<Answer>& answer) {
+                         if (answer && answer->reply.outcome == Outcome::kWaiting) {
+                           on_answer(wait, answer);
+                         }
+                       });
+}
+
+// A push names an acquisition, and not its lock.
 void HttpWaits::on_push(const ClientName& client, const port::Push& push) {
   if (client != client_) return;
-  const auto found = waits_.find(push.id);
-  if (found == waits_.end()) return;
-  const WaitPtr wait = found->second;
-  Answer answer = wait->queued;
-  if (push.kind == port::Push::Kind::kGranted) return shorten(wait, push.state.token);
-  answer.reply.outcome = Outcome::kGone;
-  end(wait, answer);
+  std::vector<WaitPtr> concerned;
+  for (auto at = waits_.lower_bound({push.id, {}}); at != waits_.end(); ++at) {
+    if (at->first.first != push.id) break;
+    concerned.push_back(at->second);
+  }
+  for (const WaitPtr& each : concerned) {
+    each->granted = true;
+    if (each->queued) on_granted(each);
+  }
+}
+
+// Asked once more, the service says whether this ticket holds, waits on, or is gone.
+void HttpWaits::on_granted(const WaitPtr& wait) {
+  wait->service.submit({.client = client_, .action = wait->acquire},
+                       [this, wait](const Result<Answer>& answer) {
+                         if (!is_on(wait)) return;
+                         if (!answer || answer->reply.outcome != Outcome::kHeld) {
+                           return on_answer(wait, answer);
+                         }
+                         shorten(wait, *answer);
+                       });
 }
 
 // A grant inherits the lease of the ticket that waited. Nobody counts on it yet, so it is cut to
 // what was asked for: a caller that has died unseen keeps the lock for no longer.
-void HttpWaits::shorten(const WaitPtr& wait, machine::Token token) {
-  const machine::Keep keep{wait->name, wait->id, wait->queued.reply.seq + 1, wait->ttl, {}};
+void HttpWaits::shorten(const WaitPtr& wait, const Answer& held) {
+  const machine::Keep keep{wait->name, wait->acquire.id, held.reply.seq + 1, wait->acquire.ttl, {}};
   wait->service.submit({.client = client_, .action = keep},
-                       [this, wait, token](const Result<Answer>& kept) {
+                       [this, wait, held](const Result<Answer>& kept) {
                          if (!is_on(wait)) return;
                          if (!kept) return end(wait, kept);
                          const bool holds = kept->reply.outcome == Outcome::kDone;
-                         Answer answer = wait->queued;
+                         Answer answer = *wait->queued;
                          answer.reply.outcome = holds ? Outcome::kHeld : Outcome::kGone;
-                         answer.reply.token = token;
-                         answer.reply.lease_end = kept->at + wait->ttl;
+                         answer.reply.token = held.reply.token;
+                         answer.reply.lease_end = kept->at + wait->acquire.ttl;
                          end(wait, answer);
                        });
 }
 
 void HttpWaits::take_out(const WaitPtr& wait) {
-  waits_.erase(wait->id);
+  waits_.erase(wait->key());
+  const auto place = of_address_.find(wait->address);
+  if (--place->second == 0) of_address_.erase(place);
   if (const auto alarm = std::exchange(wait->alarm, std::nullopt)) alarms_.cancel(*alarm);
 }
 
@@ -102,12 +173,14 @@ void HttpWaits::end(const WaitPtr& wait, const Result<Answer>& answer) {
 void HttpWaits::give_up(const WaitPtr& wait, bool tell) {
   if (!is_on(wait)) return;
   take_out(wait);
-  wait->service.submit({.client = client_, .action = machine::Cancel{wait->name, wait->id, {}}},
-                       [wait, tell](Result<Answer> answer) {
-                         if (!tell) return;
-                         if (answer) answer->reply.outcome = Outcome::kBusy;
-                         if (answer) answer->reply.next_expiry = wait->queued.reply.next_expiry;
-                         wait->done(answer);
+  const machine::Cancel cancel{wait->name, wait->acquire.id, {}};
+  auto done = std::exchange(wait->done, {});
+  if (!tell) done = {};
+  wait->service.submit({.client = client_, .action = cancel},
+                       [done = std::move(done)](Result<Answer> answer) {
+                         if (!done) return;
+                         if (answer) answer->reply.outcome = Outcome::kCancelled;
+                         done(answer);
                        });
 }
 
