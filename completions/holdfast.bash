@@ -142,7 +142,7 @@ _holdfast() {
     serve) common="--config --listen --http --http-host --data --journal --advertise --users --tls-cert --tls-key --plaintext --clients-stopped --log-format --json -q --quiet -h --help" ;;
     server) common="--log-format --json -q --quiet -h --help" ;;
     bench) common="$common --in-flight --threads --names --duration --ttl" ;;
-    id) common="--file --layout --policy --workers --count --uuid --ulid --store --segments --require --floor --reason --json -q --quiet -h --help" ;;
+    id) common="--file --layout --policy --workers --count --uuid --ulid --store --segments --counter --require --floor --reason --json -q --quiet -h --help" ;;
     fence) common="--token --mode --file --state --wait --store --json -q --quiet -h --help --" ;;
     help) common=$(_holdfast_commands) ;;
   esac

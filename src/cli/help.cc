@@ -330,6 +330,8 @@ keep the numbers of all hosts in a store (--store): a process holds one by a lea
   --store URL       the store of the ids, in place of a file
   --segments        init with --store: small numbers from a counter, 1, 2, 3 ... with gaps, in place
                     of ids with a time
+  --counter         init and next with --store: NAME is a counter that other programs use, too: a
+                    key, a sequence, a table with one row, a folder of sequential nodes
   --require durable refuse a store that may forget what it has answered
   --floor N         floor: at least the highest number that was ever given
   --reason TEXT     floor: why, for those who find it later

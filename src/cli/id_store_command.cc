@@ -1,6 +1,7 @@
 // `id --store URL`: worker numbers that are leased from a store, and counters in it.
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "holdfast/detail/number.h"
 #include "holdfast/ids/leased_workers.h"
 #include "holdfast/ids/segments.h"
+#include "holdfast/ids/store_counter.h"
 #include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
 #include "src/cli/id_store.h"
@@ -45,6 +47,22 @@ Result<std::unique_ptr<Segments>> open_segments(const IdOptions& options) {
   return Segments::open(url_of(options), options.what, how);
 }
 
+Result<std::unique_ptr<ids::StoreCounter>> open_counter(const IdOptions& options) {
+  constexpr int kLargestBatch = 10'000;
+  ids::StoreCounterOptions how;
+  how.batch = static_cast<std::uint32_t>(std::min(options.count, kLargestBatch));
+  how.require_durable = options.durable;
+  return ids::StoreCounter::open(url_of(options), options.what, how);
+}
+
+int init_counter(const IdOptions& options) {
+  if (auto made = ids::StoreCounter::create(url_of(options), options.what); !made) {
+    return id_failed(options, made.error());
+  }
+  return answer(options.common, {{"name", options.what}, {"kind", "counter"}, {"first", 1}},
+                "made the counter " + printable(options.what) + ": numbers from 1 on\n");
+}
+
 int init_segments(const IdOptions& options) {
   if (auto made = Segments::create(url_of(options), options.what); !made) {
     return id_failed(options, made.error());
@@ -56,6 +74,11 @@ int init_segments(const IdOptions& options) {
 }  // namespace
 
 Result<std::unique_ptr<ids::IdSource>> open_store_ids(const IdOptions& options) {
+  if (options.counter) {
+    auto counter = open_counter(options);
+    if (!counter) return counter.error();
+    return std::unique_ptr<ids::IdSource>(*std::move(counter));
+  }
   const auto workers = open_workers(options);
   if (workers) {
     auto leased = workers->ids();
@@ -72,6 +95,7 @@ Result<std::unique_ptr<ids::IdSource>> open_store_ids(const IdOptions& options) 
 }
 
 int init_store_ids(const IdOptions& options) {
+  if (options.counter) return init_counter(options);
   if (options.durable) {
     // There is no such namespace yet, but the store is looked at first.
     const auto tried = open_workers(options);

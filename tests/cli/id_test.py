@@ -110,6 +110,16 @@ class StoreTest(IdCase):
                 (("next", "orders", "--require", "speed"), ("durable",))):
             self.complains(self.tell(*arguments, *self.store), *words)
         self.complains(self.tell("init", "x", "--segments"), "--store URL")
+
+    def test_counters_are_for_stores_that_have_them(self):
+        self.complains(self.tell("next", "orders", "--counter"), "--store URL")
+        for arguments, words in (
+                (("next", "orders", "--counter"), ("sqlite store", "segments")),
+                (("init", "orders", "--counter"), ("sqlite store", "segments")),
+                (("workers", "orders", "--counter"), ("'id init' and 'id next'",)),
+                (("init", "x", "--counter", "--workers", "1"), ("plain numbers",)),
+                (("init", "x", "--counter", "--segments"), ("without --segments",))):
+            self.complains(self.tell(*arguments, *self.store), *words)
         self.complains(self.tell("next", "x", "--store", "memcached://127.0.0.1:1"), "no records")
 
 

@@ -74,6 +74,19 @@ class CommandTest(RedisCase):
         self.assertGreater(figures["handoff_us"]["p50"], 0)
         self.assertEqual(figures["errors"], 0)
 
+    def test_a_counter_of_other_programs_gives_ids(self):
+        done = self.holdfast("id", "next", "orders", "--store", self.store, "--counter")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("make it once", done.stderr)
+        self.ok("id", "init", "orders", "--store", self.store, "--counter")
+        three = self.ok("id", "next", "orders", "--store", self.store, "--counter", "--count", "3")
+        self.assertEqual(three.stdout.split(), ["1", "2", "3"])
+        self.assertEqual(self.server.ask("INCR", "orders").strip(), ":4")
+        durable = self.holdfast("id", "next", "orders", "--store", self.store, "--counter",
+                                "--require", "durable")
+        self.assertEqual(durable.returncode, 125)
+        self.assertIn("fail-over", durable.stderr)
+
     def test_namespaces_are_apart(self):
         self.holder("job", "--store", self.server.url("?ns=a"))
         self.ok("run", "--no-wait", "--store", self.server.url("?ns=b"), "job", "--", "true")

@@ -426,18 +426,22 @@ Result<void> check_id_store(const IdOptions& options) {
   if (in_store && options.verb == "decode") {
     return invalid("--store is not for 'id decode': give the layout that 'id init' printed");
   }
-  const bool of_store = options.segments || options.durable || options.floor ||
+  const bool of_store = options.segments || options.counter || options.durable || options.floor ||
                         options.verb == "status" || options.verb == "floor";
   if (of_store && !in_store) {
     return invalid(
-        "--segments, --require, --floor, 'id status' and 'id floor' are for ids in a store: give "
-        "--store URL");
+        "--segments, --counter, --require, --floor, 'id status' and 'id floor' are for ids in a "
+        "store: give --store URL");
   }
   if (options.segments && options.verb != "init") {
     return invalid("--segments is for 'id init': what a name gives is for good");
   }
-  if (options.segments && (options.layout || options.policy || options.workers)) {
-    return invalid("segments are plain numbers: no --layout, --policy or --workers");
+  if (options.counter && ((options.verb != "init" && options.verb != "next") || options.segments)) {
+    return invalid("--counter is for 'id init' and 'id next', without --segments");
+  }
+  if ((options.segments || options.counter) &&
+      (options.layout || options.policy || options.workers)) {
+    return invalid("segments and counters are plain numbers: no --layout, --policy or --workers");
   }
   if ((options.verb == "floor") != (options.floor && !options.reason.empty())) {
     return invalid("'id floor NAME' needs --floor N and --reason TEXT, and nothing else does");
@@ -458,6 +462,7 @@ Result<void> parse_id(const Arguments& arguments, IdOptions& into) {
   table.flag("--ulid", into.ulid);
   table.value("--store", into.common.store, read_text);
   table.flag("--segments", into.segments);
+  table.flag("--counter", into.counter);
   table.value("--require", into.durable, [](const std::string& text) -> Result<bool> {
     if (text == "durable") return true;
     return invalid("ids know 'durable' only, not " + in_quotes(text));

@@ -175,6 +175,7 @@ struct IdOptions {
   bool uuid = false;
   bool ulid = false;
   bool segments = false;
+  bool counter = false;
   bool durable = false;  // --require durable
   std::optional<std::string> floor;
   std::string reason;
