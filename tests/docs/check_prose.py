@@ -27,6 +27,7 @@ PAGES = [
     "docs/design",
     "docs/evidence.md",
     "docs/guide",
+    "docs/ids-matrix.md",
     "docs/internals",
     "docs/release-notes",
     "docs/stores",

@@ -22,6 +22,7 @@ inline constexpr StoreKind kManifest{
     .leaves_out = kLeavesOut,
     .shared_by_processes = false,
     .has_records = true,
+    .may_forget = "everything, when the process ends",
 };
 
 }  // namespace holdfast::stores::memory

@@ -21,6 +21,7 @@ inline constexpr StoreKind kManifest{
     .login = StoreLogin::kNone,
     .leaves_out = kLeavesOut,
     .has_records = true,
+    .may_forget = "everything, if the file is in memory (tmpfs)",
 };
 
 }  // namespace holdfast::stores::sqlite
