@@ -57,10 +57,15 @@ struct NativeCounterJob {
   std::unique_ptr<NativeCounter> made{};
 };
 
-inline Result<std::unique_ptr<Store>> answer(NativeCounterJob& job,
-                                             Result<std::unique_ptr<NativeCounter>> made) {
-  if (!made) return made.error();
-  job.made = *std::move(made);
+// How a factory answers a job: with a counter that has, beside the port, create(first number, by)
+// and open(by), which looks at the counter.
+template <typename Own>
+Result<std::unique_ptr<Store>> answer(NativeCounterJob& job, std::unique_ptr<Own> counter,
+                                      base::BootInstant by) {
+  const Result<void> done =
+      job.create_from ? counter->create(*job.create_from, by) : counter->open(by);
+  if (!done) return done.error();
+  if (!job.create_from) job.made = std::move(counter);
   return std::unique_ptr<Store>();
 }
 

@@ -156,14 +156,10 @@ class PostgresCounter final : public port::NativeCounter {
 Result<std::unique_ptr<port::Store>> make_counter(const PostgresAddress& address,
                                                   sql::Link::Settings link,
                                                   const port::StoreContext& context) {
-  port::NativeCounterJob& job = *context.counter;
-  auto counter = std::make_unique<PostgresCounter>(address, std::move(link), job.name);
-  if (job.create_from) {
-    if (auto made = counter->create(*job.create_from, context.open_by); !made) return made.error();
-    return std::unique_ptr<port::Store>();
-  }
-  if (auto opened = counter->open(context.open_by); !opened) return opened.error();
-  return port::answer(job, std::unique_ptr<port::NativeCounter>(std::move(counter)));
+  return port::answer(
+      *context.counter,
+      std::make_unique<PostgresCounter>(address, std::move(link), context.counter->name),
+      context.open_by);
 }
 
 }  // namespace holdfast::stores::postgres

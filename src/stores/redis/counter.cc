@@ -33,8 +33,6 @@ class RedisCounter final : public port::NativeCounter {
   RedisCounter(Opening opening, std::string key)
       : link_(std::move(opening)), key_(std::move(key)) {}
 
-  Result<void> open(BootInstant by) { return link_.open(by); }
-
   Result<void> create(std::uint64_t from, BootInstant by) {
     if (from == 0) {
       return Error(Errc::kUnsupported,
@@ -53,7 +51,8 @@ class RedisCounter final : public port::NativeCounter {
     return Error(Errc::kOutcomeUnknown, named() + link_.unconfirmed());
   }
 
-  Result<void> look(BootInstant by) {
+  Result<void> open(BootInstant by) {
+    if (auto opened = link_.open(by); !opened) return opened;
     const auto found = link_.ask(eval(kLook, {}), by, /*reads_only=*/true);
     if (!found) return found.error();
     if (found->is_error()) {
@@ -138,15 +137,9 @@ Result<std::unique_ptr<port::Store>> make_counter(Opening opening,
                                          ": a Redis Cluster has no counters: name a single "
                                          "server, or Sentinels");
   }
-  port::NativeCounterJob& job = *context.counter;
-  auto counter = std::make_unique<RedisCounter>(std::move(opening), job.name);
-  if (auto opened = counter->open(context.open_by); !opened) return opened.error();
-  if (job.create_from) {
-    if (auto made = counter->create(*job.create_from, context.open_by); !made) return made.error();
-    return std::unique_ptr<port::Store>();
-  }
-  if (auto found = counter->look(context.open_by); !found) return found.error();
-  return port::answer(job, std::unique_ptr<port::NativeCounter>(std::move(counter)));
+  return port::answer(*context.counter,
+                      std::make_unique<RedisCounter>(std::move(opening), context.counter->name),
+                      context.open_by);
 }
 
 }  // namespace holdfast::stores::redis

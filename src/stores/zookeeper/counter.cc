@@ -48,7 +48,7 @@ class ZookeeperCounter final : public port::NativeCounter {
     return left_out ? Result<void>() : left_out.error();
   }
 
-  Result<void> look(BootInstant by) {
+  Result<void> open(BootInstant by) {
     const auto found =
         link_.send(by, /*written=*/false, folder_, [path = folder_](Link& link, Link::Done done) {
           link.sync(path, Link::Done::nothing());
@@ -123,14 +123,10 @@ Result<std::unique_ptr<port::Store>> make_counter(const ZookeeperAddress& addres
       !there) {
     return there.error();
   }
-  port::NativeCounterJob& job = *context.counter;
-  auto counter = std::make_unique<ZookeeperCounter>(address, job.name, *context.loop);
-  if (job.create_from) {
-    if (auto made = counter->create(*job.create_from, context.open_by); !made) return made.error();
-    return std::unique_ptr<port::Store>();
-  }
-  if (auto found = counter->look(context.open_by); !found) return found.error();
-  return port::answer(job, std::unique_ptr<port::NativeCounter>(std::move(counter)));
+  return port::answer(
+      *context.counter,
+      std::make_unique<ZookeeperCounter>(address, context.counter->name, *context.loop),
+      context.open_by);
 }
 
 }  // namespace holdfast::stores::zookeeper
