@@ -129,8 +129,10 @@ TEST_F(StoreCounterTest, LowerNumbersOfACacheAreLeftOut) {
   struct Pooled final : port::NativeCounter {
     Result<Taken> take(std::uint32_t, base::BootInstant) override {
       // Two connections with ten numbers each; the counter itself stands behind both.
-      const std::vector<std::vector<std::uint64_t>> answers{{1, 2}, {11, 12}, {3, 4}, {13, 14}};
-      return Taken{answers.at(at_++), 20};
+      const std::vector<std::vector<std::uint64_t>> answers{
+          {1, 2}, {11, 12}, {3, 4}, {13, 14}, {15, 16}};
+      const std::uint64_t counter = at_ < 4 ? 20 : 10;  // In the end somebody sets it back.
+      return Taken{answers.at(at_++), counter};
     }
     std::string forgets() const override { return {}; }
     bool caches() const override { return true; }
@@ -138,6 +140,7 @@ TEST_F(StoreCounterTest, LowerNumbersOfACacheAreLeftOut) {
   };
   const auto ids = *StoreCounterOverNative::open(std::make_unique<Pooled>(), "x", {.batch = 2});
   EXPECT_THAT(take(*ids, 6), ElementsAre(1, 2, 11, 12, 13, 14));
+  EXPECT_EQ(code_of(*ids), Errc::kCorruptState);
   EXPECT_EQ(ids->guarantees().order, IdOrder::kObject);
 }
 
@@ -159,7 +162,7 @@ TEST_F(StoreCounterTest, AnErrorIsToldToThoseWhoWaitedForIt) {
   int calls = 0;
   server_.fault = [&calls](bool) {
     ++calls;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
     return Error(Errc::kUnavailable, "it is away");
   };
   std::vector<std::jthread> threads;
