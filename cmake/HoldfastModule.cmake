@@ -9,7 +9,7 @@
 #     TESTS lock_machine_test.cc              # one GoogleTest program and CTest entry: machine_test
 #     TEST_LINK rapidcheck                    # for the tests only
 #     TEST_LABELS fast hermetic               # the default; see below
-#     TEST_TIMEOUT 60                         # seconds; the default
+#     TEST_TIMEOUT 120                        # seconds; the default
 #     [NO_LIBRARY]                            # keep it out of libholdfast (the CLI does)
 #     [LOADED_AS redis]                       # a store that libholdfast.so loads as a module
 #     [BUILT_ON redis]                        # whose module holds the parts of that store, too
@@ -129,7 +129,7 @@ function(holdfast_module name)
   add_library(holdfast::${name} ALIAS ${target})
 
   if(NOT arg_TEST_TIMEOUT)
-    set(arg_TEST_TIMEOUT 60)
+    set(arg_TEST_TIMEOUT 120)
   endif()
   if(arg_TESTS)
     holdfast_test(${name}_test
@@ -217,7 +217,7 @@ function(holdfast_test name)
   endif()
   list(REMOVE_DUPLICATES arg_LABELS)
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 60)
+    set(arg_TIMEOUT 120)
   endif()
   if(HOLDFAST_SANITIZE)
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 3")
@@ -342,7 +342,7 @@ function(holdfast_script_test name)
     set(arg_LABELS fast)
   endif()
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 60)
+    set(arg_TIMEOUT 120)
   endif()
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY "${HOLDFAST_ROOT}")
   set(environment ${arg_ENV})

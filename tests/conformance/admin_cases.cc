@@ -87,7 +87,8 @@ TEST_P(AdminConformance, ABreakLeavesATraceThatStays) {
     EXPECT_EQ((*info)->last_break->by.owner, "root");
     EXPECT_EQ((*info)->last_break->by.reason, "host is gone");
     const auto id = fresh();
-    ASSERT_TRUE(holds(client("bob").acquire(Request("orders", id).leases(5s, 5s))));
+    // A composite's broken holder may leave its other store a moment later.
+    ASSERT_TRUE(is_granted("bob", Request("orders", id).leases(5s, 5s), 5s));
     if (promised().bound_to_client) {
       ASSERT_TRUE(ends(client("bob").release("orders", id), EndStatus::kReleased));
     }

@@ -291,17 +291,20 @@ class KeptConformance : public LiveConformance {
     Request one(name, fresh());
     return is_busy(client("onlooker").acquire(one.no_wait().leases(kLong, kLong)));
   }
-  // Waits in the queue until it is granted, which the test's time limits.
   ::testing::AssertionResult comes_free(const std::string& name, std::chrono::seconds within) {
-    const auto id = fresh();
+    return is_granted("next", Request(name, fresh()).leases(kLong, kLong), within);
+  }
+  // Waits in the queue until it is granted, which the test's time limits.
+  ::testing::AssertionResult is_granted(const std::string& owner, const Request& request,
+                                        std::chrono::seconds within) {
     const auto until = std::chrono::steady_clock::now() + within;
-    auto state = client("next").acquire(Request(name, id).leases(kLong, kLong));
+    auto state = client(owner).acquire(request);
     for (std::uint64_t beat = 1; state && state->status == AcquisitionStatus::kWaiting; ++beat) {
       if (std::chrono::steady_clock::now() > until) {
         return ::testing::AssertionFailure() << "it was not granted in time";
       }
-      client("next").inbox().next(id, 300ms);
-      state = client("next").renew(name, id, beat, kLong, kLong);
+      client(owner).inbox().next(request.id, 300ms);
+      state = client(owner).renew(request.name, request.id, beat, request.ttl, request.waiter_ttl);
     }
     return holds(state);
   }
