@@ -6,6 +6,7 @@
 
 #include "src/base/random.h"
 #include "src/ids/segments/counter.h"
+#include "src/ids/segments/names.h"
 
 namespace holdfast::server {
 namespace {
@@ -25,6 +26,7 @@ Error stopped(const std::string& name, const std::string& why) {
 // The counter with `count` numbers less, and where these begin.
 Result<KeepText> raise(const KeptTexts& texts, const std::string& name, std::uint64_t count,
                        IdNumbers& taken) {
+  if (auto good = ids::check_namespace(name); !good) return good.error();
   const KeptText* head_text = texts.find(ids::SegmentsHead::key(name));
   if (head_text == nullptr) return missing(name);
   const auto head = ids::SegmentsHead::parse(name, head_text->text);
@@ -53,7 +55,7 @@ std::string name_of_ids(const std::string& name) { return ids::SegmentsHead::key
 
 void take_numbers(Service& service, const std::string& name, std::uint64_t count,
                   Done<IdNumbers> done) {
-  if (count == 0 || count > kMostNumbers) {
+  if (!fits_one_call(count)) {
     return done(Error(Errc::kInvalidArgument,
                       "one call takes from 1 to " + std::to_string(kMostNumbers) + " numbers"));
   }

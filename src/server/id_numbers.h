@@ -19,6 +19,8 @@ namespace holdfast::server {
 
 constexpr std::uint64_t kMostNumbers = 1'000'000;
 
+inline bool fits_one_call(std::uint64_t count) { return count > 0 && count <= kMostNumbers; }
+
 struct IdNumbers {
   std::uint64_t first = 0;
   std::uint64_t count = 0;

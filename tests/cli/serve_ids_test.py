@@ -41,7 +41,7 @@ class IdsTest(ServeCase):
     def post(self, name, body):
         connection = http.client.HTTPConnection(self.http, timeout=PATIENCE)
         self.addCleanup(connection.close)
-        connection.request("POST", f"/v1/ids/{name}/next", json.dumps(body),
+        connection.request("POST", f"/v1/ids/{name}/next", None if body is None else json.dumps(body),
                            {"Content-Type": "application/json", "Holdfast-Request": "1"})
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
@@ -69,8 +69,11 @@ class IdsTest(ServeCase):
         self.assertIn("holdfast id init invoices", client.ask("INCR", "ids/invoices"))
         self.assertIn("ids/NAME", client.ask("INCR", "invoices"))
         status, body = self.post("invoices", {})
-        self.assertEqual(status, 400)
+        self.assertEqual((status, body["error"]["code"]), (404, "no_such_ids"))
         self.assertIn("holdfast id init invoices", body["error"]["message"])
+        status, body = self.post("two%20words", {})
+        self.assertEqual(status, 404)
+        self.assertIn("without spaces", body["error"]["message"])
         self.ok("id", "init", "invoices", "--segments", "--store", self.url)
         self.ok("id", "init", "parcels", "--store", self.url)
         for count in (0, -1, 1_000_001, "1", 2**70):
@@ -78,7 +81,9 @@ class IdsTest(ServeCase):
         for count in ("0", "-1", "1000001", "x", ""):
             self.assertTrue(client.ask("INCRBY", "ids/invoices", count).startswith("-"), count)
         self.assertIn("worker", client.ask("INCR", "ids/parcels"))
+        self.assertEqual(self.post("parcels", {})[0], 404)
         self.assertEqual(client.ask("INCR", "ids/invoices"), ":1", "nothing was taken meanwhile")
+        self.assertEqual(self.post("invoices", None)[1]["first"], "2")
 
     def test_a_killed_server_repeats_no_number(self):
         self.begin()

@@ -324,7 +324,11 @@ void break_lock(const std::shared_ptr<LockCall>& call, Fields& fields) {
 void next_ids(const std::shared_ptr<LockCall>& call, Fields& fields) {
   const std::uint64_t count = fields.count();
   if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
-  take_numbers(*call->scene.service, call->name, count, [call](const Result<IdNumbers>& taken) {
+  take_numbers(*call->scene.service, call->name, count, [call, count](const auto& taken) {
+    if (!taken && taken.error().code() == Errc::kInvalidArgument && fits_one_call(count)) {
+      return call->done(http_error(404, "no_such_ids", taken.error().message(),
+                                   "ask the operator to make them"));
+    }
     if (!taken) return call->done(failed(taken.error()));
     call->done(as_json(200, {{"name", call->name},
                              {"first", std::to_string(taken->first)},
@@ -452,7 +456,8 @@ void change(const std::shared_ptr<LockCall>& call, Right right, const std::strin
   if (const auto refused = refuse_user(*call, right, name)) return call->done(*refused);
   // Nothing nests, so deep texts are refused before they are built.
   const auto flat = [](int depth, json::parse_event_t, json&) { return depth <= 1; };
-  call->body = json::parse(request.body, flat, /*allow_exceptions=*/false);
+  const std::string_view text = request.body.empty() ? "{}" : std::string_view(request.body);
+  call->body = json::parse(text, flat, /*allow_exceptions=*/false);
   if (!call->body.is_object()) return call->done(bad("the body must be one object of JSON"));
   Fields fields(call->body);
   run(call, fields);

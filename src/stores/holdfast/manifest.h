@@ -28,6 +28,7 @@ inline constexpr StoreKind kManifest{
     .open_options = kOpenOptions,
     .leaves_out = kLeavesOut,
     .has_records = true,
+    .may_forget = "everything, when the server ends, if its journal is in memory",
 };
 
 }  // namespace holdfast::stores::holdfast
