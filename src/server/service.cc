@@ -280,11 +280,11 @@ void Service::Impl::look_at_disk(const DiskSpace& seen) {
   const std::uint64_t percent = used / (disk.size / 100 + 1);
   if (!nearly_full && percent >= kNearlyFull) {
     nearly_full = true;
-    warn("the disk of the journal is " + std::to_string(percent) + " % full. When it is full, no "
-         "lock is granted: make room");
+    warn((journal->is_shared() ? "etcd's quota" : "the disk of the journal") + std::string(" is ") +
+         std::to_string(percent) + " % full. When it is full, no lock is granted: make room");
   } else if (nearly_full && percent < kEnoughRoom) {
     nearly_full = false;
-    warn("the disk of the journal has room again");
+    warn("the journal has room again");
   }
 }
 

@@ -27,6 +27,7 @@ constexpr std::chrono::milliseconds kAttempt = 500ms;
 constexpr std::chrono::milliseconds kReading = 5s;
 constexpr std::chrono::milliseconds kBetweenAttempts = 20ms;
 constexpr std::chrono::milliseconds kGoodbye = 1s;
+constexpr std::chrono::milliseconds kSizeEvery = 10s;
 // etcd takes 1.5 MiB for one request.
 constexpr std::size_t kLargestPart = std::size_t{1} << 20U;
 constexpr std::string_view kParts = "PARTS ";
@@ -66,6 +67,7 @@ Result<JournalSettings> parse_journal_url(port::StoreUrl& url) {
     settings.leadership = std::chrono::ceil<std::chrono::seconds>(options->time("leadership"));
   }
   settings.compacts = options->has("compact");
+  settings.quota = options->number("quota") << 20U;
   auto address = parse_etcd_url(url);
   if (!address) return address.error();
   settings.address = *std::move(address);
@@ -525,8 +527,25 @@ Commit EtcdJournal::judge_refusal(const wire::TxnResponse& answer, const Own* ow
 
 Commit EtcdJournal::look() {
   const BootInstant now = BootClock::now();
+  if (now >= next_size_) ask_size();
   if (leader_ != 0 && now < leads_until() - length_ * 3 / 4) return Commit::kCommitted;
   return confirm();
+}
+
+// Nobody waits for the answer: a member that hangs must not hold up a commit.
+void EtcdJournal::ask_size() {
+  const BootInstant now = BootClock::now();
+  next_size_ = now + kSizeEvery;
+  rpc_->call(wire::StatusRequest(), How{now + kReading, /*reads_only=*/true, std::nullopt},
+             [size = size_](const Result<wire::StatusResponse>& status) {
+               if (status) *size = static_cast<std::uint64_t>(status->dbsize());
+             });
+}
+
+port::DiskSpace EtcdJournal::space() const {
+  const std::uint64_t size = *size_;
+  if (settings_.quota == 0 || size == 0) return {};
+  return {size, settings_.quota - std::min(size, settings_.quota), settings_.quota};
 }
 
 // A deletion of what is not there: it goes the way of a write, makes no revision, and passes where

@@ -43,12 +43,15 @@ inline constexpr port::UrlOption kJournalOptions[] = {
                       std::chrono::seconds(2), std::chrono::minutes(5)),
     port::word_option("compact", "yes",
                       "compact etcd's history, too: only where nothing else uses this etcd"),
+    port::number_option("quota", "2048",
+                        "etcd's --quota-backend-bytes in MiB, which it does not tell", 1'048'576),
 };
 
 struct JournalSettings {
   EtcdAddress address;
   std::chrono::seconds leadership{};  // Zero: by the servers' version.
   bool compacts = false;
+  std::uint64_t quota = 0;  // Bytes; zero: not known.
 };
 
 // Errors: kInvalidArgument.
@@ -84,6 +87,7 @@ class EtcdJournal final : public port::Journal {
   Result<std::string> batch(std::uint64_t number) override;
   port::Commit commit(std::uint64_t number, std::string_view bytes) override;
   std::uint64_t room() const override { return kRoom; }
+  port::DiskSpace space() const override;
   port::Commit put_chunk(std::uint64_t batch, std::uint32_t index, std::string_view bytes) override;
   port::Commit put_head(const port::SnapshotHead& head) override;
   Result<bool> trim() override;
@@ -129,6 +133,7 @@ class EtcdJournal final : public port::Journal {
   void wrote(base::BootInstant sent);
   Result<bool> drop_first(const std::string& from, const std::string& end);
   void compact();
+  void ask_size();
 
   std::string key(std::string_view rest) const { return root_ + std::string(rest); }
   std::string batch_key(std::uint64_t number) const;
@@ -162,6 +167,11 @@ class EtcdJournal final : public port::Journal {
   std::atomic<bool> keeping_{false};
   std::atomic<std::size_t> keeper_{0};
   base::BootInstant next_keep_{};
+
+  // Of etcd's database, as a member said last; zero: none has. An answer may outlive the journal.
+  const std::shared_ptr<std::atomic<std::uint64_t>> size_ =
+      std::make_shared<std::atomic<std::uint64_t>>(0);
+  base::BootInstant next_size_{};
 
   mutable base::LocalMutex mutex_;
   base::LocalCondition changed_;

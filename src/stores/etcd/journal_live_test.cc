@@ -359,6 +359,19 @@ TEST_F(EtcdJournalTest, WhereEtcdHasNoRoomTheLeadIsKept) {
   EXPECT_GT(one->leads_until(), BootClock::now());
 }
 
+TEST_F(EtcdJournalTest, TheSizeOfTheDatabaseIsShownBesideTheQuota) {
+  const JournalPtr one = lead(make(url("?leadership=4s&quota=64")), "one:1");
+  const auto until = BootClock::now() + 30s;
+  while (one->space().size == 0 && BootClock::now() < until) one->look();
+  const port::DiskSpace space = one->space();
+  EXPECT_EQ(space.size, std::uint64_t{64} << 20U);
+  EXPECT_GT(space.journal, 0U);
+  EXPECT_EQ(space.free + space.journal, space.size);
+  const JournalPtr two = make(url("?quota=0"));
+  two->look();
+  EXPECT_EQ(two->space().size, 0U);
+}
+
 TEST(EtcdJournalUrlTest, AnOptionOfTheLocksIsRefused) {
   for (const char* bad : {"etcd://a/p?session=5s", "etcd://a/p?recipe=etcd",
                           "etcd://a/p?leadership=1s", "etcd://a/p?compact=no"}) {
