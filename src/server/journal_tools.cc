@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 #include <system_error>
 
 #include "src/server/fold.h"
@@ -101,6 +102,19 @@ bool is_there(const std::string& path) {
   return std::filesystem::exists(std::filesystem::symlink_status(path, error));
 }
 
+// Of what an operator writes, also as the journal's URL.
+Result<std::string> path_of(const std::string& given) {
+  constexpr std::string_view kSqlite = "sqlite:";
+  if (given.starts_with(kSqlite) && !given.starts_with("sqlite://")) {
+    return whole(given.substr(kSqlite.size()));
+  }
+  if (given.find("://") == given.npos) return whole(given);
+  return Error(Errc::kUnsupported,
+               "'" + given +
+                   "' is no journal's folder or backup. For a journal on etcd use etcd's own tools: "
+                   "'etcdctl snapshot save' and 'etcdctl snapshot status'");
+}
+
 // A copy beside its place first, so that a crash leaves no half of one.
 Result<JournalReport> copy_whole(const std::string& from, const std::string& to) {
   const std::string part = to + ".part";
@@ -124,7 +138,9 @@ Result<JournalReport> copy_whole(const std::string& from, const std::string& to)
 }  // namespace
 
 Result<JournalReport> verify_journal(const std::string& at) {
-  SqliteJournalOptions options{whole(at)};
+  const auto path = path_of(at);
+  if (!path) return path.error();
+  SqliteJournalOptions options{*path};
   options.look_only = true;
   if (!is_folder(options.folder)) options.file = options.folder;
   SqliteJournal journal(options);
@@ -150,7 +166,9 @@ Result<JournalReport> verify_journal(const std::string& at) {
 }
 
 Result<JournalReport> back_up_journal(const std::string& folder, const std::string& destination) {
-  const std::string from = whole(folder) + "/journal.db";
+  const auto path = path_of(folder);
+  if (!path) return path.error();
+  const std::string from = *path + "/journal.db";
   const std::string to = whole(destination);
   if (is_there(to)) {
     return Error(Errc::kInvalidArgument, to + ": is there already; name a file that is not");
@@ -160,8 +178,10 @@ Result<JournalReport> back_up_journal(const std::string& folder, const std::stri
 }
 
 Result<JournalReport> restore_journal(const std::string& backup, const std::string& folder) {
+  const auto path = path_of(folder);
+  if (!path) return path.error();
   const std::string from = whole(backup);
-  const std::string into = whole(folder);
+  const std::string& into = *path;
   auto seen = verify_journal(from);
   if (!seen) return seen;
   if (is_folder(from)) {

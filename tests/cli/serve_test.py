@@ -534,9 +534,12 @@ class ToolsTest(ServeCase):
     def test_what_cannot_be_is_refused_with_a_reason(self):
         self.start()
         copy = self.path("copy")
-        self.ok("server", "backup", self.data, copy)
+        self.ok("server", "backup", "sqlite:" + self.data, copy)
         for words, reason in ((("verify", self.path("nowhere")), "no journal"),
                               (("verify",), "FOLDER-OR-BACKUP"),
+                              (("verify", "etcd://127.0.0.1:2379/team"), "etcdctl snapshot"),
+                              (("backup", "etcd://127.0.0.1:2379/team", "x"), "etcdctl snapshot"),
+                              (("restore", copy, "etcd://127.0.0.1:2379/team"), "etcdctl snapshot"),
                               (("backup", self.data), "FOLDER BACKUP"),
                               (("backup", self.data, copy), "is there already"),
                               (("backup", self.path("nowhere"), self.path("x")), "no journal"),
