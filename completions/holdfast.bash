@@ -121,16 +121,16 @@ _holdfast() {
     --listen | --reason | --trace-id | --permits | --json-fd | --exit-* | -E | --value | --count | --workers | --in-flight | --names) return ;;
     --require) mapfile -t COMPREPLY < <(compgen -W "fenced fair shared permits upgrade \
       list watch-every-change values multi survives-restart survives-failover" -- "$current"); return ;;
-    -w | --wait | --ttl | --max-hold | --min-hold | --kill-after | --duration | --interval)
+    -w | --wait | --ttl | --max-hold | --lock-delay | --min-hold | --kill-after | --duration | --interval)
       mapfile -t COMPREPLY < <(compgen -W "1s 10s 30s 1m 5m 1h" -- "$current"); return ;;
   esac
 
   case "$command" in
-    run) common="$common $lock --reenter --metrics-textfile --max-hold --min-hold --on-lost --kill-after --contain --leftover --json-fd --exit-max-hold --exit-lost \
+    run) common="$common $lock --reenter --metrics-textfile --max-hold --lock-delay --min-hold --on-lost --kill-after --contain --leftover --json-fd --exit-max-hold --exit-lost \
       --exit-timeout --exit-error --" ;;
-    elect) common="$common --wait --no-wait --ttl --reason --trace-id --max-hold --min-hold --on-lost --kill-after \
+    elect) common="$common --wait --no-wait --ttl --reason --trace-id --max-hold --lock-delay --min-hold --on-lost --kill-after \
       --contain --leftover --json-fd --exit-max-hold --exit-lost --exit-timeout --exit-error --value --again --observe --count --" ;;
-    hold) common="$common $lock --max-hold" ;;
+    hold) common="$common $lock --max-hold --lock-delay" ;;
     acquire) common="$common $lock" ;;
     renew) common="$common --ttl" ;;
     ls) common="$common --outcomes" ;;

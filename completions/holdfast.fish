@@ -29,6 +29,7 @@ complete -c holdfast -n '__holdfast_in run hold acquire' -s s -l shared -d 'hold
 complete -c holdfast -n '__holdfast_in run hold acquire' -s x -l exclusive -d 'hold it alone, the default'
 complete -c holdfast -n '__holdfast_in run hold acquire' -l permits -x -d 'n/N permits'
 complete -c holdfast -n '__holdfast_in run elect hold' -l max-hold -x -d 'longest time to hold it'
+complete -c holdfast -n '__holdfast_in run elect hold' -l lock-delay -x -d 'keep others out for so long after a loss'
 complete -c holdfast -n '__holdfast_in run elect hold acquire break' -l reason -x -d 'text that ls, inspect and top show'
 complete -c holdfast -n '__holdfast_in run elect hold acquire' -l trace-id -x -d 'id of your tracing'
 complete -c holdfast -n '__holdfast_in run elect' -l min-hold -x -d 'shortest time to hold it'

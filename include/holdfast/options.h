@@ -41,6 +41,15 @@ struct AcquireOptions {
   // false: the lease is not renewed in the background. It lasts for its ttl, as with
   // `outlives_client` where the store can give that.
   bool auto_renew = true;
+  // How long the lock stays closed to others after this holder's lease when the holder does not
+  // release it: it crashed, was cut off, or lost the lease. Its last requests to other services may
+  // still be under way then, and this gives them time to arrive (the lock-delay of Chubby).
+  // release() and a break open the lock at once. Together with the ttl at most 24 h. Counts at the
+  // store, by its clock. It begins with the first renewal where the lock was handed over by
+  // another holder: the grant is reported after that. Where leases live by their client's session,
+  // this lease gets one of its own, as with `outlives_client`, with the same errors. Not set: what
+  // ClientOptions::names says, else none.
+  std::optional<std::chrono::milliseconds> lock_delay{};
   // A grant is reported only while at least this much of the lease is left; otherwise the lease is
   // renewed first. Zero: one heartbeat.
   std::chrono::milliseconds min_remaining{0};
@@ -68,6 +77,7 @@ struct NameDefaults {
   std::string prefix;                               // Without the URL's ns=. Empty: every name.
   std::chrono::milliseconds ttl{0};                 // Zero: the client's default.
   std::optional<std::chrono::milliseconds> wait{};  // Not set: without limit.
+  std::chrono::milliseconds lock_delay{0};
 };
 
 struct ClientOptions {

@@ -49,10 +49,10 @@ The lock
   --reason TEXT     a text that ls, inspect and top show
   --trace-id ID     an id of your tracing that they show, at most 128 characters without spaces
                     (default: HOLDFAST_TRACE_ID); COMMAND inherits it
-  --min-hold D      keep the lock for at least D (24h at most), even if COMMAND is faster: the store
-                    keeps it, and this program returns at once (not on a store whose locks end with
-                    this program: see 'holdfast doctor')
+  --min-hold D      keep the lock for at least D (24h at most), even if COMMAND is faster (not on a
+                    store whose locks end with this program: see 'holdfast doctor')
   --max-hold D      end COMMAND after D (exit status 122)
+  --lock-delay D    after a loss or a crash keep others out for D more, beyond the lease
   --reenter         inside a run that holds NAME: run COMMAND under its lease, with its token; that
                     run ends it at a loss. Elsewhere: take the lock as usual
 
@@ -124,8 +124,8 @@ Takes the lock NAME, prints "held NAME token T", holds the lock until the standa
 signal arrives, then releases it and exits with 0. 122: --max-hold was over; 123: the lock was lost;
 124: not acquired in time; 128+n: signal n arrived during the wait.
 
-  --wait D, --no-wait, --ttl D, --shared, --permits n/N, --reason TEXT, --trace-id ID
-                    as in 'holdfast help run'
+  --wait D, --no-wait, --ttl D, --shared, --permits n/N, --reason TEXT, --trace-id ID,
+  --lock-delay D    as in 'holdfast help run'
   --max-hold D      release the lock after D (exit status 122)
   --json            print events as JSON lines on stdout
 

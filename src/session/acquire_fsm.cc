@@ -83,7 +83,11 @@ AcquireFsm::Action AcquireFsm::on_reply(BootInstant now,
   if (!reply) return on_failed_reply(now, reply.error());
   unreached_.reset();
   switch (reply->status) {
-    case AcquisitionStatus::kHeld: return on_held(now, *reply);
+    case AcquisitionStatus::kHeld: {
+      const bool renewed = phase_ == Phase::kConfirming && !again;
+      if (renewed && lease_is_too_short(*reply)) return leave(now, leaving_error_->code());
+      return on_held(now, *reply);
+    }
     case AcquisitionStatus::kWaiting: {
       const Action action = on_waiting(now, *reply);
       return again && action.step == Step::kWait ? beat(now) : action;
@@ -101,19 +105,34 @@ AcquireFsm::Action AcquireFsm::on_reply(BootInstant now,
   return {};
 }
 
+// Servers may grant less than was asked for, and the lock-delay comes first.
+bool AcquireFsm::lease_is_too_short(const port::AcquisitionState& renewed) {
+  if (terms_.lock_delay == Duration::zero()) return false;
+  const Duration lease = renewed.lease - terms_.lock_delay;
+  if (lease - terms_.bound.slack(lease) > terms_.min_left) return false;
+  const auto millis = [](Duration time) {
+    return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
+  };
+  leaving_error_ = Error(Errc::kUnsupported, "the store grants leases of " + millis(renewed.lease) +
+                                                 " ms, in which a lock_delay of " +
+                                                 millis(terms_.lock_delay) + " ms does not fit");
+  return true;
+}
+
 AcquireFsm::Action AcquireFsm::on_held(BootInstant now, const port::AcquisitionState& state) {
   has_queued_ = true;
+  const Duration lease = std::max(state.lease - terms_.lock_delay, Duration::zero());
   const auto sent = log_.sent_at(state.seq);
   const BootInstant deadline =
-      sent ? terms_.bound.safe_deadline(*sent, state.lease) : BootInstant::min();
+      sent ? terms_.bound.safe_deadline(*sent, lease) : BootInstant::min();
   // A lease that nobody renews must have its whole length at the grant. One from the queue has a
   // waiter's length.
-  const bool to_renew = terms_.whole && state.lease < terms_.ttl && phase_ != Phase::kConfirming;
+  const bool to_renew = terms_.whole && lease < terms_.ttl && phase_ != Phase::kConfirming;
   // Servers may have shortened the session, so as much as was asked for may never be left. After a
   // renewal the store has granted all that it can.
   const bool all_there_is = phase_ == Phase::kConfirming && state.more_in;
   const Nanos least = all_there_is
-                          ? std::min(terms_.min_left, RenewalSchedule(state.lease).safe_part())
+                          ? std::min(terms_.min_left, RenewalSchedule(lease).safe_part())
                           : terms_.min_left;
   if (deadline > now + least && !to_renew) {
     phase_ = Phase::kDone;

@@ -35,6 +35,7 @@ class AcquireFsm {
  public:
   struct Terms {
     Duration ttl{};
+    Duration lock_delay{};  // The end of a granted lease, which this side does not count on.
     Duration waiter_ttl{};
     bool may_wait = true;
     std::optional<Nanos> wait{};  // Not set: without limit.
@@ -88,6 +89,7 @@ class AcquireFsm {
   Action ask(BootInstant now, bool fresh_id);
   Action beat(BootInstant now);
   Action on_held(BootInstant now, const port::AcquisitionState& state);
+  bool lease_is_too_short(const port::AcquisitionState& renewed);
   Action on_waiting(BootInstant now, const port::AcquisitionState& state);
   Action on_failed_reply(BootInstant now, const Error& error);
   Action outlast(BootInstant now, const Error& error);

@@ -230,6 +230,29 @@ TEST(AcquireFsmTest, APushWithTooLittleLeftIsConfirmedFirst) {
             Step::kGranted);
 }
 
+TEST(AcquireFsmTest, AGrantWithoutItsLockDelayIsRenewedFirst) {
+  AcquireFsm::Terms how = terms();
+  how.lock_delay = 10s;
+  AcquireFsm fsm = queued(how);
+  ASSERT_EQ(fsm.on_push(at(200ms), granted_push(0)).step, Step::kSendHeartbeat);
+  EXPECT_EQ(fsm.on_reply(at(300ms), ticket(AcquisitionStatus::kHeld, 1, 40s)).step,
+            Step::kGranted);
+}
+
+TEST(AcquireFsmTest, ALockDelayThatTheStoreCannotKeepIsRefused) {
+  AcquireFsm::Terms how = terms();
+  how.lock_delay = 60s;
+  AcquireFsm fsm(how);
+  fsm.start(at(0s));
+  ASSERT_EQ(fsm.on_reply(at(100ms), ticket(AcquisitionStatus::kHeld, 0, 40s)).step,
+            Step::kSendHeartbeat);
+  ASSERT_EQ(fsm.on_reply(at(200ms), ticket(AcquisitionStatus::kHeld, 1, 40s)).step,
+            Step::kSendCancel);
+  ASSERT_EQ(fsm.on_cancel_reply(at(300ms), port::EndStatus::kReleased).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kUnsupported);
+  EXPECT_NE(fsm.error()->message().find("60000 ms"), std::string::npos);
+}
+
 // A promoted replica may know an older request of ours than we still do.
 TEST(AcquireFsmTest, AGrantThatCountsFromAnUnknownRequestIsConfirmedFirst) {
   AcquireFsm fsm = queued();

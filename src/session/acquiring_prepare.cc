@@ -31,6 +31,9 @@ Result<void> check_options(const holdfast::Mode& mode, const AcquireOptions& opt
   if (options.wait && *options.wait < milliseconds::zero()) {
     return bad("a wait cannot be negative");
   }
+  const milliseconds lock_delay = options.lock_delay.value_or(milliseconds::zero());
+  if (lock_delay < milliseconds::zero()) return bad("a lock_delay cannot be negative");
+  if (lock_delay > kLongestTtl - options.ttl) return bad("a ttl and its lock_delay are at most 24 h");
   if (options.max_hold < milliseconds::zero()) return bad("max_hold cannot be negative");
   if (options.min_remaining < milliseconds::zero() ||
       options.min_remaining > RenewalSchedule(options.ttl).safe_part()) {
@@ -69,6 +72,7 @@ Result<void> Acquiring::check_names() const {
     AcquireOptions options;
     options.ttl = each.ttl == milliseconds::zero() ? kShortestTtl : each.ttl;
     options.wait = each.wait;
+    options.lock_delay = each.lock_delay;
     const auto good = check_options(holdfast::Mode::exclusive(), options);
     if (good) continue;
     return Error(good.error().code(),
@@ -92,8 +96,9 @@ Result<Acquiring::AcquisitionPtr> Acquiring::make_acquisition(std::string name,
                                                               const holdfast::Mode& mode,
                                                               AcquireOptions options) {
   if (options.ttl == milliseconds::zero()) options.ttl = ttl_of(name, options);
-  if (const auto* const named = defaults_of(name); named != nullptr && !options.wait) {
-    options.wait = named->wait;
+  if (const auto* const named = defaults_of(name); named != nullptr) {
+    if (!options.wait) options.wait = named->wait;
+    if (!options.lock_delay) options.lock_delay = named->lock_delay;
   }
   if (options.wait && *options.wait >= kForever) options.wait.reset();
   if (options.max_hold >= kForever) options.max_hold = milliseconds::zero();
@@ -104,14 +109,17 @@ Result<Acquiring::AcquisitionPtr> Acquiring::make_acquisition(std::string name,
                  "min_remaining leaves nothing of the lease, by which "
                  "clocks may differ by clock_rate_error_ppm");
   }
-  if (options.outlives_client && !may_outlive_) {
+  const Duration lock_delay = options.lock_delay.value_or(milliseconds::zero());
+  const bool outlives = options.outlives_client || lock_delay > Duration::zero();
+  if (outlives && !may_outlive_) {
     return Error(Errc::kUnsupported, "leases of this store end with their client");
   }
   std::string stored_name = stored(name);
   auto acquisition =
       std::make_shared<Acquisition>(std::move(name), std::move(stored_name), mode, generation_);
   acquisition->asked_ttl = options.ttl;
-  acquisition->outlives_client = may_outlive_ && (options.outlives_client || !options.auto_renew);
+  acquisition->outlives_client = may_outlive_ && (outlives || !options.auto_renew);
+  acquisition->lock_delay = lock_delay;
   // No lease outlasts the session that it is part of, so renewals are timed by the shorter one.
   acquisition->ttl = acquisition->outlives_client
                          ? Duration(options.ttl)
@@ -140,7 +148,7 @@ port::AcquireRequest Acquiring::request_for(const Acquisition& acquisition, bool
   request.issue = acquisition.issue;
   request.mode = to_machine(acquisition.mode);
   request.may_wait = may_wait;
-  request.ttl = acquisition.ttl;
+  request.ttl = acquisition.lease_at_store();
   request.waiter_ttl = RenewalSchedule::waiter_lease(acquisition.ttl);
   request.max_waiters = acquisition.options->max_waiters;
   if (acquisition.base) request.upgrade_of = acquisition.base->id;
@@ -154,6 +162,7 @@ port::AcquireRequest Acquiring::request_for(const Acquisition& acquisition, bool
 AcquireFsm::Terms Acquiring::terms_for(const Acquisition& acquisition, bool may_wait) const {
   AcquireFsm::Terms terms;
   terms.ttl = acquisition.ttl;
+  terms.lock_delay = acquisition.lock_delay;
   terms.waiter_ttl = RenewalSchedule::waiter_lease(acquisition.ttl);
   terms.may_wait = may_wait;
   if (acquisition.options->wait) terms.wait = *acquisition.options->wait;

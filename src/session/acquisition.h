@@ -61,6 +61,9 @@ class Acquisition {
 
   holdfast::Mode mode_now() const { return downgraded ? holdfast::Mode::shared() : mode; }
 
+  // As it is asked for at the store.
+  Duration lease_at_store() const { return ttl + lock_delay; }
+
   std::optional<Error> why_lost() const HOLDFAST_EXCLUDES(loss_mutex) {
     const base::LocalLock lock(loss_mutex);
     return loss ? std::optional<Error>(*loss) : std::nullopt;
@@ -71,6 +74,7 @@ class Acquisition {
   std::uint64_t issue = 0;  // The id's; 0: another process made it.
   port::Token token;
   Duration ttl{};
+  Duration lock_delay{};  // The store keeps the lease for so much longer than this side counts on.
   Duration asked_ttl{};  // Where a session is shorter, `ttl` is the session's.
   std::int64_t wall_minus_boot_at_send = 0;  // For the request that is under way.
   std::uint64_t pushes_missed_at_send = 0;   // How often before the first request.

@@ -76,7 +76,7 @@ void Core::try_to_adopt(const std::shared_ptr<Adoption>& adoption) {
         const Duration waiter_ttl = RenewalSchedule::waiter_lease(acquisition.ttl);
         Outgoing outgoing{
             adoption->acquisition,
-            {acquisition.stored_name, acquisition.id, seq, acquisition.ttl, waiter_ttl, {},
+            {acquisition.stored_name, acquisition.id, seq, acquisition.lease_at_store(), waiter_ttl, {},
              /*adopts=*/true},
             acquisition.ttl};
         outgoing.adopted = std::move(done);
@@ -125,7 +125,7 @@ void Core::on_adopted(const std::shared_ptr<Adoption>& adoption, std::uint64_t s
   // is ours for at least a ttl from our send, like one that was extended.
   port::AcquisitionState state = *reply;
   state.seq = seq;
-  state.lease = std::min<Duration>(state.lease, acquisition->ttl);
+  state.lease = std::min(state.lease, acquisition->lease_at_store());
   {
     const Turn turn(*this);
     start_lease(acquisition, state, adoption->log);

@@ -107,7 +107,8 @@ std::optional<Result<Core::Multi>> Core::on_taken(Taking& taking,
   for (std::size_t i = 0; i < states.size(); ++i) {
     const auto least = terms_for(*taking.acquisitions[i], /*may_wait=*/false).min_left;
     const auto sent = taking.log.sent_at(states[i].seq);
-    if (sent && bound_.safe_deadline(*sent, states[i].lease) - least > now) continue;
+    const Duration lease = states[i].lease - taking.acquisitions[i]->lock_delay;
+    if (sent && bound_.safe_deadline(*sent, lease) - least > now) continue;
     give_back_all(taking);
     return Result<Multi>(Error(
         Errc::kUnavailable, "the answer came when too little was left of the leases; given back"));

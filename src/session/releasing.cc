@@ -66,8 +66,10 @@ std::optional<Result<void>> Releasing::begin_release(const AcquisitionPtr& acqui
   look_at_deadline(acquisition);
   loss = acquisition->why_lost();
   end_locally(acquisition);
-  // Where another process has adopted this lease, a release would end that one's hold.
-  if (!acquisition->renewal->taken_over()) return std::nullopt;
+  // Where another process has adopted this lease, a release would end that one's hold, and where a
+  // lock-delay follows a loss, it would end the delay.
+  const bool delayed = loss && acquisition->lock_delay > Duration::zero();
+  if (!acquisition->renewal->taken_over() && !delayed) return std::nullopt;
   acquisition->released = Result<void>(*loss);
   return *loss;
 }

@@ -17,32 +17,37 @@ RenewalFsm::RenewalFsm(BootInstant now, const Terms& terms, const port::Acquisit
                        SendLog log)
     : terms_(terms), log_(log), renew_at_(now) {
   extend(state);
-  inherited_ = state.lease < terms_.ttl && !state.more_in;
+  inherited_ = counted(state) < terms_.ttl && !state.more_in;
   if (!inherited_) return;
   renew_at_ = std::min(renew_at_, now + kShortHold);
   company_from_ = BootInstant::max();
 }
 
+Duration RenewalFsm::counted(const port::AcquisitionState& state) const {
+  return std::max(state.lease - terms_.lock_delay, Duration::zero());
+}
+
 void RenewalFsm::extend(const port::AcquisitionState& state) {
+  const Duration lease = counted(state);
   const auto sent = log_.sent_at(state.seq);
   if (!sent || state.seq < counts_from_) return;
-  const BootInstant sure = terms_.bound.safe_deadline(*sent, state.lease);
+  const BootInstant sure = terms_.bound.safe_deadline(*sent, lease);
   // Answers may come in another order than the requests. A deadline that was shown to the owner
   // never moves back.
   if (sure <= sure_until_) return;
   sure_until_ = sure;
-  inherited_ = inherited_ && state.lease < terms_.ttl;
+  inherited_ = inherited_ && lease < terms_.ttl;
   deadline_ = terms_.hold_until ? std::min(sure, *terms_.hold_until) : sure;
-  granted_ = state.lease;
+  granted_ = lease;
   renew_at_ = *sent + until_next(state);
   company_from_ = state.more_in
                       ? BootInstant::max()
-                      : renew_at_ - RenewalSchedule(state.lease).early_in_company();
+                      : renew_at_ - RenewalSchedule(lease).early_in_company();
 }
 
 // A store whose own confirmations come at intervals grants the most just after them.
 Nanos RenewalFsm::until_next(const port::AcquisitionState& state) const {
-  const RenewalSchedule schedule(state.lease);
+  const RenewalSchedule schedule(counted(state));
   if (!state.more_in) return schedule.renew_after();
   return std::clamp<Nanos>(*state.more_in, schedule.retry_after(), schedule.latest_renewal());
 }

@@ -42,6 +42,7 @@ class RenewalFsm {
 
   struct Terms {
     Duration ttl{};
+    Duration lock_delay{};  // The end of each granted lease, which this side does not count on.
     ClockBound bound{};
     bool renew = true;
     std::optional<BootInstant> hold_until{};  // No renewal from here on, and the lease ends.
@@ -97,6 +98,7 @@ class RenewalFsm {
   Action ask_by(BootInstant at, BootInstant now);
   bool may_renew() const;
   Action lose(LossCause cause, const char* why);
+  Duration counted(const port::AcquisitionState& state) const;
   void extend(const port::AcquisitionState& state);
   Nanos until_next(const port::AcquisitionState& state) const;
   Nanos before_retry() const;

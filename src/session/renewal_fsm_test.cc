@@ -51,6 +51,18 @@ TEST(RenewalFsmTest, TheDeadlineCountsFromTheSendOfTheRequest) {
   EXPECT_EQ(granted().deadline(), at(30s) - kSlackOf30s);
 }
 
+TEST(RenewalFsmTest, ALockDelayIsNoPartOfTheLeaseThatIsCountedOn) {
+  RenewalFsm::Terms how = terms();
+  how.lock_delay = 60s;
+  RenewalFsm renewal(at(1s), how, held(0, 90s), log_with_acquire_at(at(0s)));
+  EXPECT_EQ(renewal.deadline(), at(30s) - kSlackOf30s);
+  EXPECT_EQ(renewal.wake_at(), at(10s));
+  ASSERT_EQ(renewal.on_tick(at(10s)).step, Step::kSend);
+  renewal.on_reply(at(11s), held(1, 90s));
+  EXPECT_EQ(renewal.deadline(), at(40s) - kSlackOf30s);
+  EXPECT_EQ(renewal.wake_at(), at(20s));
+}
+
 TEST(RenewalFsmTest, ARenewalThatIsNearlyDueGoesWithOthers) {
   RenewalFsm renewal = granted();
   EXPECT_FALSE(renewal.likes_company(at(9s) - 1ns));

@@ -13,6 +13,7 @@ void Renewing::start_lease(const AcquisitionPtr& acquisition, const port::Acquis
   const BootInstant now = base::BootClock::now();
   RenewalFsm::Terms terms;
   terms.ttl = acquisition->ttl;
+  terms.lock_delay = acquisition->lock_delay;
   terms.bound = bound_;
   terms.renew = acquisition->options->auto_renew;
   if (acquisition->options->max_hold > std::chrono::milliseconds::zero()) {

@@ -159,6 +159,23 @@ class ExitStatusTest(CliCase):
         running.status()
         self.assertGreater(self.inspect()["holders"][0]["time_left_ms"], 30_000)
 
+    def test_lock_delay_keeps_others_out_when_all_is_killed(self):
+        running = self.run_locked("--ttl", "2s", "--lock-delay", "50s", "job", "--", "sleep", "60")
+        running.event("started")
+        running.signal(signal.SIGKILL)
+        running.status()
+        self.assertGreater(self.inspect()["holders"][0]["time_left_ms"], 30_000)
+        self.assertEqual(self.status("--no-wait", "job", "--", "true"), 124)
+
+    def test_lock_delay_keeps_nothing_after_the_commands_end(self):
+        self.assertEqual(self.status("--lock-delay", "50s", "job", "--", "true"), 0)
+        self.assertEqual(self.status("--no-wait", "job", "--", "true"), 0)
+        with open(self.path("config"), "w", encoding="ascii") as file:
+            file.write('[names."jo"]\nlock_delay = "25h"\n')
+        done = self.holdfast("run", "--config", self.path("config"), "job", "--", "true")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("lock_delay are at most 24 h", done.stderr)
+
     def test_a_signal_does_not_give_back_what_min_hold_keeps(self):
         running = self.run_locked("--min-hold", "50s", "job", "--", "sleep", "60")
         running.event("started")

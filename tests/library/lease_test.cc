@@ -35,6 +35,25 @@ TEST_P(LeaseTest, TheLossIsToldBeforeAnotherCanHoldTheLock) {
   EXPECT_GT(next.token(), lease.token());
 }
 
+TEST_P(LeaseTest, ALockDelayKeepsOthersOutAfterALossAndNotAfterARelease) {
+  const Client alice = connect();
+  const Client bob = connect();
+  if (alice.guarantees().ends_with_client) {
+    EXPECT_TRUE(fails_with(alice.mutex("orders").acquire({.lock_delay = 1s}), Errc::kUnsupported));
+    return;
+  }
+  Lease released = take(alice.mutex("orders"), {.ttl = 60s, .lock_delay = 60s});
+  EXPECT_LE(released.remaining(), 60s);
+  ASSERT_TRUE(released.release());
+  Lease lost = take(alice.mutex("orders"),
+                    {.wait = 0s, .ttl = 400ms, .auto_renew = false, .lock_delay = 1s});
+  const auto end = base::BootInstant(lost.deadline_boottime());
+  ASSERT_TRUE(fires(lost.lost()));
+  EXPECT_TRUE(fails_with(lost.release(), Errc::kLost));
+  const Lease next = take(bob.mutex("orders"), {.wait = kPatience});
+  EXPECT_GE(base::BootClock::now(), end + 950ms);
+}
+
 TEST_P(LeaseTest, ReleaseAndRenewOfALostLeaseSaySo) {
   const Client client = connect();
   Lease lease = take(client.mutex("orders"), {.ttl = 150ms, .auto_renew = false});

@@ -125,7 +125,7 @@ NameRule& rule_for(const std::string& prefix, std::vector<NameRule>& rules) {
   const auto found = std::find_if(rules.begin(), rules.end(),
                                   [&](const NameRule& rule) { return rule.prefix == prefix; });
   if (found != rules.end()) return *found;
-  return rules.emplace_back(NameRule{prefix, {}, {}});
+  return rules.emplace_back(NameRule{prefix, {}, {}, {}});
 }
 
 Result<void> read_names(const toml::table& names, const std::string& file, Config& into) {
@@ -135,6 +135,7 @@ Result<void> read_names(const toml::table& names, const std::string& file, Confi
     TableReader one(table, file);
     one.value("ttl", rule.ttl, read_period);
     one.value("wait", rule.wait, read_duration);
+    one.value("lock_delay", rule.lock_delay, read_duration);
     return one.finish();
   });
   return all.finish();
@@ -441,6 +442,7 @@ void fill_by_name(LockOptions& lock, const Config& config) {
   if (rule == nullptr) return;
   if (!lock.ttl) lock.ttl = rule->ttl;
   if (!lock.wait) lock.wait = rule->wait;
+  if (!lock.lock_delay) lock.lock_delay = rule->lock_delay;
 }
 
 Result<StoreChoice> choose_store(const CommonOptions& common, const Config& config) {

@@ -21,6 +21,7 @@ struct NameRule {
   std::string prefix;
   std::optional<Duration> ttl;
   std::optional<Duration> wait;
+  std::optional<Duration> lock_delay;
 };
 
 struct Config {

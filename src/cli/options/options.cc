@@ -42,6 +42,7 @@ void add_request(OptionTable& table, LockOptions& lock, LockDraft& draft) {
   table.flag("-n,--no-wait", draft.no_wait);
   table.value("--ttl", lock.ttl, read_period);
   table.value("--max-hold", lock.max_hold, read_period);
+  table.value("--lock-delay", lock.lock_delay, read_duration);
   table.value("--reason", lock.reason, read_text);
   table.value("--trace-id", draft.trace_id, read_trace_id);
 }
@@ -213,6 +214,11 @@ Result<void> parse_hold(const std::string& command, const Arguments& arguments, 
         "acquire cannot end what runs under the lock, so --max-hold means nothing to it: the lock"
         " lasts for --ttl unless it is renewed. 'holdfast run' and 'holdfast hold' know "
         "--max-hold");
+  }
+  if (command == "acquire" && into.lock.lock_delay) {
+    return invalid(
+        "nobody ends what runs under a lock of acquire, so --lock-delay means nothing to it: make "
+        "--ttl longer. 'holdfast run' and 'holdfast hold' know --lock-delay");
   }
   return finish_lock(into.lock, draft);
 }

@@ -33,6 +33,7 @@ struct LockOptions {
   std::optional<Duration> wait;  // Not set: without limit; zero: not at all.
   std::optional<Duration> ttl;
   std::optional<Duration> max_hold;
+  std::optional<Duration> lock_delay;
   std::string reason;
   std::string trace_id;
   std::string ignored;  // An unusable value in the environment, in a sentence.

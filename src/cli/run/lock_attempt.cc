@@ -98,6 +98,7 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
     how.wait = rest_of(*wait, std::chrono::steady_clock::now() - begun);
   }
   how.ttl = request_.lock.ttl.value_or(Duration::zero());
+  how.lock_delay = request_.lock.lock_delay;
   how.cancel = std::move(cancel);
   how.reason = request_.lock.reason;
   how.trace_id = request_.lock.trace_id;
