@@ -10,7 +10,6 @@
 #include <fstream>
 #include <utility>
 
-#include "src/base/clock.h"
 #include "src/base/local_mutex.h"
 #include "src/base/random.h"
 #include "src/base/writers_only.h"
@@ -50,8 +49,8 @@ std::string host_name() {
   return name;
 }
 
-milliseconds wall_ms() {
-  return std::chrono::duration_cast<milliseconds>(base::wall_now().time_since_epoch());
+milliseconds wall_ms(IdClock& clock = IdClock::machine()) {
+  return std::chrono::duration_cast<milliseconds>(clock.read().wall);
 }
 
 // The open file. Locks belong to it, so each worker's row is locked through a file of its own.
@@ -291,8 +290,8 @@ Result<HostWorkers> HostWorkers::open(const std::string& path) {
   return HostWorkers(path, std::move(spec), head->incarnation);
 }
 
-Result<std::unique_ptr<Snowflake>> HostWorkers::take() const {
-  const milliseconds now = wall_ms();
+Result<std::unique_ptr<Snowflake>> HostWorkers::take(IdClock* clock) const {
+  const milliseconds now = wall_ms(clock != nullptr ? *clock : IdClock::machine());
   const milliseconds too_far = now + 2 * kStep + spec_.policy.forward_at_most;
   std::size_t ahead = 0;
   for (std::uint64_t worker = spec_.first; worker <= spec_.last; ++worker) {
@@ -313,11 +312,16 @@ Result<std::unique_ptr<Snowflake>> HostWorkers::take() const {
     const std::int64_t above = row->reserved_until - 1;
     row->pid = ::getpid();
     row->since_ms = now.count();
-    SnowflakeOptions options{
-        .layout = spec_.layout, .worker = worker, .policy = spec_.policy, .start_above = above};
+    SnowflakeOptions options{.layout = spec_.layout,
+                             .worker = worker,
+                             .policy = spec_.policy,
+                             .start_above = above,
+                             .clock = clock};
     if (spec_.policy.back == ClockPolicy::Back::kRounds) options.rounds = row->rounds;
-    const ReservePlan plan{
-        .step = kStep, .small = kSmallStep, .forward_at_most = spec_.policy.forward_at_most};
+    const ReservePlan plan{.step = kStep,
+                           .small = kSmallStep,
+                           .forward_at_most = spec_.policy.forward_at_most,
+                           .clock = clock};
     const auto permit =
         std::make_shared<HostPermit>(*std::move(file), at, *std::move(row), spec_.layout, plan);
     // Nothing is given before the bound is on the disk.

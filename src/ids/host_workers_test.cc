@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <unordered_set>
 
 #include <gtest/gtest.h>
 
 #include "src/base/clock.h"
+#include "src/ids/fake_clock.h"
 #include "src/ids/worker_row.h"
 #include "tests/support/temp_folder.h"
 
@@ -73,6 +75,22 @@ TEST_F(HostWorkersTest, ACleanEndGivesTheReservedTimeBack) {
   ids.reset();
   EXPECT_LE(workers.workers()->at(0).reserved_until, wall() + milliseconds(1));
   EXPECT_LT(last, *(*workers.take())->next());
+}
+
+TEST_F(HostWorkersTest, AClockThatIsSetBackOverARestartRepeatsNothing) {
+  const HostWorkers workers = made(spec(0, 0));
+  FakeClock clock(kNow);
+  std::set<std::uint64_t> seen;
+  for (const milliseconds back : {milliseconds(5), milliseconds(9), milliseconds(60'000)}) {
+    const auto ids = *workers.take(&clock);
+    for (int i = 0; i < 10; ++i, clock.pass(milliseconds(1))) {
+      const auto id = ids->next();
+      ASSERT_TRUE(id) << id.error();
+      EXPECT_TRUE(seen.insert(id->number()).second) << *id;
+    }
+    clock.step(-back);
+  }
+  EXPECT_EQ(spec(0, 0).layout.decode(Id::of(*seen.begin()))->unix_time, kNow);
 }
 
 // A process that is killed leaves its bound on the disk, and its number free.

@@ -59,10 +59,11 @@ class HOLDFAST_EXPORT HostWorkers {
   const std::string& incarnation() const { return incarnation_; }
 
   // A generator with the first free number. One whose reserved time lies too far ahead of the clock
-  // is left out.
+  // is left out. A test may give a clock that it moves, instead of the machine's: it must outlive
+  // the generator, which reads it from a thread of its own, too.
   // Errors: kQueueFull: every number is taken, or reserved too far ahead. kCorruptState: the first
   // free number's row cannot be read.
-  Result<std::unique_ptr<Snowflake>> take() const;
+  Result<std::unique_ptr<Snowflake>> take(IdClock* clock = nullptr) const;
 
   // Errors: kCorruptState.
   Result<std::vector<HostWorker>> workers() const;
