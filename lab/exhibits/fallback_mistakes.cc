@@ -21,9 +21,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr milliseconds kLong = 5s;
-constexpr milliseconds kWork = 60ms;
-
 // A Redis, then a database, in two URLs.
 class RedisThenSqlite : public Mistake {
  public:

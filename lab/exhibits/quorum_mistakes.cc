@@ -162,9 +162,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr milliseconds kLong = 5s;
-constexpr milliseconds kWork = 60ms;
-
 // The URLs of independent servers; for Holdfast the one of its Redlock store on these. Each player
 // reaches them by other addresses, so they go by names.
 std::vector<std::string> quorum(const Play& play, const std::vector<std::string>& urls) {

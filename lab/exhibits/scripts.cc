@@ -12,11 +12,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// For leases whose end is not part of the story.
-constexpr milliseconds kLong = 5s;
-// The duration of work under the lock, long enough to be visible in a timeline.
-constexpr milliseconds kWork = 60ms;
-
 // Somebody else has freed bob's lock, so carol gets it as well, and both work.
 void join(Player& bob, Player& carol) {
   carol.acquire(kLong, 200ms);

@@ -6,7 +6,14 @@
 
 #include "lab/exhibits/exhibits.h"
 
-namespace holdfast::lab::scripts {
+namespace holdfast::lab {
+
+// For leases whose end is not part of the story.
+inline constexpr milliseconds kLong{5'000};
+// The duration of work under the lock, long enough to be visible in a timeline.
+inline constexpr milliseconds kWork{60};
+
+namespace scripts {
 
 void setnx_then_expire(Play& play);
 void timestamp_getset(Play& play);
@@ -49,4 +56,5 @@ void unlock_by_name(Play& play);
 void no_keepalive(Play& play);
 std::optional<std::string> no_etcd();
 
-}  // namespace holdfast::lab::scripts
+}  // namespace scripts
+}  // namespace holdfast::lab
