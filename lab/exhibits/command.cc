@@ -42,6 +42,10 @@ std::string words_of(const Expectations& expected) {
   return words.empty() ? "-" : words;
 }
 
+std::string expected_of(const Exhibit& exhibit) {
+  return exhibit.ids ? "duplicates" : words_of(exhibit.mistake);
+}
+
 std::string words_of(const Verdict& verdict) {
   std::string words;
   for (std::size_t i = 0; i < kClasses; ++i) {
@@ -52,6 +56,11 @@ std::string words_of(const Verdict& verdict) {
 }
 
 std::string seen_of(const Exhibit& exhibit, const Performance& performance) {
+  if (exhibit.ids) {
+    const std::size_t found = performance.ids.duplicates();
+    if (found == 0) return "unique";
+    return std::to_string(found) + (found == 1 ? " duplicate" : " duplicates");
+  }
   if (!exhibit.tally) return words_of(performance.verdict);
   const Tally& tally = performance.tally;
   return std::to_string(tally.failed) + " of " + std::to_string(tally.requests);
@@ -108,8 +117,13 @@ class Show {
       const Performance mistake = played(*exhibit, /*beside=*/false);
       if (interrupted_()) return;
       if (!mistake.as_expected) ++missed_;
-      print_steps(mistake.history, mistake.verdict, mistake.names, out_);
+      print(mistake);
     }
+  }
+
+  void print(const Performance& performance) {
+    print_steps(performance.history, performance.verdict, performance.names, out_);
+    performance.ids.print(out_);
   }
 
   Performance played(const Exhibit& exhibit, bool beside) {
@@ -140,20 +154,20 @@ class Show {
         ++broken_;
       }
     }
-    print_row(out_, exhibit.name, exhibit.wrong, words_of(exhibit.mistake),
-              seen_of(exhibit, mistake), beside, in_seconds(seconds) + wrong);
+    print_row(out_, exhibit.name, exhibit.wrong, expected_of(exhibit), seen_of(exhibit, mistake),
+              beside, in_seconds(seconds) + wrong);
     out_.flush();
     if (chosen_.size() == 1) {
       out_ << "\n";
       for (const std::string& line : wrapped(exhibit.story, 100)) out_ << line << "\n";
       if (!exhibit.tally) out_ << "\n";
-      print_steps(mistake.history, mistake.verdict, mistake.names, out_);
+      print(mistake);
       if (exhibit.beside && exhibit.tally) {
         out_ << "\nFailed attempts: " << seen_of(exhibit, mistake) << ", with Holdfast " << beside
              << ".\n";
       } else if (exhibit.beside) {
         out_ << "\nHoldfast in the same script:\n";
-        print_steps(ours.history, ours.verdict, ours.names, out_);
+        print(ours);
       } else {
         out_ << "\nNot played with Holdfast: " << exhibit.alone << ".\n";
       }
@@ -169,7 +183,7 @@ class Show {
   }
 
   void report(const Exhibit& exhibit, const Performance& performance, bool beside) {
-    if (orders_.out.empty() || exhibit.tally) return;
+    if (orders_.out.empty() || exhibit.tally || exhibit.ids) return;
     const std::string name = std::string(exhibit.name) + (beside ? "-holdfast" : "");
     const std::string folder = orders_.out + "/" + name;
     std::filesystem::create_directories(folder);

@@ -386,6 +386,9 @@ Performance perform(const Exhibit& exhibit, House& house, bool beside) {
     result.tally = exhibit.tally(play);
     const bool wasteful = result.tally.failed * 3 > result.tally.requests * 2;
     result.as_expected = wasteful != beside;
+  } else if (exhibit.ids) {
+    result.ids = exhibit.ids(play);
+    result.as_expected = result.ids.count() > 0 && result.ids.unique() == beside;
   } else {
     exhibit.script(play);
     result.history = play.history();

@@ -1,4 +1,5 @@
-// The classic mistakes with locks, each played against a real store and caught by the checker.
+// The classic mistakes with locks, each played against a real store and caught by the checker, and
+// with ids, each caught by a duplicate.
 //
 // docs/guide/seven-ways-to-get-it-wrong.md is the tour. Each exhibit is a script of a few processes
 // (lab/exhibits/player.h); beside the mistake the same script is played with Holdfast's own lock,
@@ -15,6 +16,7 @@
 
 #include "lab/checker/checker.h"
 #include "lab/checker/expected.h"
+#include "lab/exhibits/given_ids.h"
 #include "lab/exhibits/play.h"
 #include "lab/history/history.h"
 
@@ -39,6 +41,8 @@ struct Exhibit {
   std::function<void(Play&)> script{};
   CheckOptions check{};
   std::function<Tally(Play&)> tally{};  // Used instead of a script.
+  // Used instead of a script: the mistake must give an id twice, and Holdfast none.
+  std::function<GivenIds(Play&)> ids{};
   // Why its server is missing here; not set if Redis and SQLite are enough.
   std::function<std::optional<std::string>()> unavailable{};
 
@@ -52,6 +56,7 @@ struct Performance {
   Verdict verdict;
   std::map<std::uint32_t, std::string> names;
   Tally tally;
+  GivenIds ids;
   bool as_expected = false;
   double seconds = 0;
 };

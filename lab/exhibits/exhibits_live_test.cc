@@ -19,6 +19,7 @@ std::string told(const Performance& performance) {
   std::ostringstream out;
   print(performance.verdict, out);
   write(performance.history, out);
+  performance.ids.print(out);
   return out.str();
 }
 

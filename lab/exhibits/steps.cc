@@ -17,12 +17,6 @@ constexpr std::int64_t kDelayed = 100 * kMs;
 
 constexpr std::int64_t kForEver = 600'000 * kMs;
 
-struct Step {
-  std::int64_t at = 0;
-  std::string who;
-  std::string what;
-};
-
 class Teller {
  public:
   Teller(const History& history, const Verdict& verdict,
@@ -37,7 +31,7 @@ class Teller {
     return 0;
   }
 
-  std::vector<Step> tell() {
+  std::vector<ToldStep> tell() {
     for (std::size_t i = 0; i < history_.events.size(); ++i) tell(i);
     for (const Violation& violation : verdict_.violations) {
       // The instant at which the violation was complete.
@@ -45,8 +39,6 @@ class Teller {
       steps_.push_back(
           {at, ">>>", std::string(name_of(violation.kind)) + ": " + words_of(violation)});
     }
-    std::stable_sort(steps_.begin(), steps_.end(),
-                     [](const Step& a, const Step& b) { return a.at < b.at; });
     return std::move(steps_);
   }
 
@@ -155,24 +147,29 @@ class Teller {
   const History& history_;
   const Verdict& verdict_;
   const std::map<std::uint32_t, std::string>& names_;
-  std::vector<Step> steps_;
+  std::vector<ToldStep> steps_;
 };
 
 }  // namespace
+
+void print_steps(std::vector<ToldStep> steps, std::int64_t zero_ns, std::ostream& out) {
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const ToldStep& a, const ToldStep& b) { return a.at < b.at; });
+  std::size_t width = 0;
+  for (const ToldStep& step : steps) width = std::max(width, step.who.size());
+  for (const ToldStep& step : steps) {
+    const std::int64_t ms = (step.at - zero_ns + kMs / 2) / kMs;
+    out << std::right << std::setw(6) << ms << " ms  " << std::left
+        << std::setw(static_cast<int>(width)) << step.who << "  " << step.what << "\n";
+  }
+  out << std::right;
+}
 
 void print_steps(const History& history, const Verdict& verdict,
                  const std::map<std::uint32_t, std::string>& names, std::ostream& out) {
   if (history.events.empty()) return;
   Teller teller(history, verdict, names);
-  const std::vector<Step> steps = teller.tell();
-  std::size_t width = 0;
-  for (const Step& step : steps) width = std::max(width, step.who.size());
-  for (const Step& step : steps) {
-    const std::int64_t ms = (step.at - teller.zero() + kMs / 2) / kMs;
-    out << std::right << std::setw(6) << ms << " ms  " << std::left
-        << std::setw(static_cast<int>(width)) << step.who << "  " << step.what << "\n";
-  }
-  out << std::right;
+  print_steps(teller.tell(), teller.zero(), out);
 }
 
 }  // namespace holdfast::lab

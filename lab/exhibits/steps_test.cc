@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "lab/exhibits/command.h"
+#include "lab/exhibits/given_ids.h"
 #include "lab/testing/story.h"
 
 namespace holdfast::lab {
@@ -50,6 +51,48 @@ TEST(StepsTest, AQuestionIsToldOnlyWhereSomethingLiesBeforeItsAnswer) {
             "    40 ms  store  restart empty begins\n"
             "    50 ms  store  restart empty is over\n"
             "    60 ms  alice  asks for the lock\n");
+}
+
+TEST(GivenIdsTest, TheFirstDuplicateIsToldWithWhomItWasGivenTo) {
+  GivenIds given;
+  given.tell(0, "alice", "starts");
+  given.add(kMs, "alice", 41);
+  given.add(kMs, "bob", 42);
+  EXPECT_TRUE(given.unique());
+  given.add(2 * kMs, "bob", 41);
+  given.add(3 * kMs, "alice", 42);
+  EXPECT_EQ(given.count(), 4u);
+  EXPECT_EQ(given.duplicates(), 2u);
+  std::ostringstream out;
+  given.print(out);
+  EXPECT_EQ(out.str(),
+            "     0 ms  alice  starts\n"
+            "     1 ms  alice  gives 41\n"
+            "     2 ms  bob    gives 41\n"
+            "     2 ms  >>>    duplicate: alice and bob have both given it\n"
+            "4 ids, 2 of them given before\n");
+}
+
+TEST(GivenIdsTest, IdsThatAreUniqueAreCounted) {
+  GivenIds given;
+  std::ostringstream nothing;
+  given.print(nothing);
+  EXPECT_EQ(nothing.str(), "");
+  given.add(0, "alice", 41);
+  given.add(0, "bob", 42);
+  std::ostringstream out;
+  given.print(out);
+  EXPECT_EQ(out.str(), "2 ids, none of them given before\n");
+}
+
+TEST(GivenIdsTest, OneHostThatGivesAnIdTwiceGivesADuplicate) {
+  GivenIds given;
+  given.add(0, "alice", 41);
+  given.add(kMs, "alice", 41);
+  EXPECT_EQ(given.duplicates(), 1u);
+  std::ostringstream out;
+  given.print(out);
+  EXPECT_NE(out.str().find("duplicate: alice has given it twice"), std::string::npos);
 }
 
 TEST(ExhibitsCommandTest, AWordThatIsNotUnderstoodIsNamed) {
