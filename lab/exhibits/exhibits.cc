@@ -360,6 +360,46 @@ std::vector<Exhibit> articles() {
        .unavailable = scripts::no_etcd}};
 }
 
+// Worker numbers, clocks and bits of snowflake ids.
+std::vector<Exhibit> mistakes_with_ids() {
+  return {
+      {.name = "worker-from-address",
+       .wrong = "two hosts have the same low bits in their addresses",
+       .story = "The worker number is the low ten bits of the host's address. Alice's host is "
+                "10.1.3.7 and bob's, in another network, 10.2.3.7: both are worker 775, and every "
+                "id that they make in the same millisecond comes twice. With Holdfast both take a "
+                "number from a store.",
+       .beside = clean(),
+       .ids = scripts::worker_from_address},
+      {.name = "worker-from-rand",
+       .store = "a file",
+       .wrong = "128 processes draw from 1,024 numbers, and some draw the same",
+       .story =
+           "Each process draws its worker number with rand(), which its process number seeds. With "
+           "38 processes and 1,024 numbers the chance that two agree is one half already; here are "
+           "128. With Holdfast they take free numbers from a file of the host.",
+       .beside = clean(),
+       .ids = scripts::worker_from_rand},
+      {.name = "restart-after-set-back",
+       .store = "a file",
+       .wrong = "a clock that went back by 5 ms over a restart is tolerated",
+       .story = "The service keeps the time of its last id, and does not start when the clock "
+                "stands before it. But it tolerates 5 ms, because a time server sets clocks back "
+                "by so much. After the restart it gives the ids of these 5 ms again. With Holdfast "
+                "the next process begins above a bound in the host's file.",
+       .beside = clean(),
+       .ids = scripts::restart_after_set_back},
+      {.name = "worker-out-of-range",
+       .store = "sqlite",
+       .wrong = "a worker number of 11 bits sets the lowest bit of the time",
+       .story = "Each start inserts a row, and the row's number is the worker number. Alice has "
+                "number 7. 1,024 starts later bob has 1031, which needs 11 bits. The layout has "
+                "10, so the eleventh sets the lowest bit of the time: bob is worker 7, too. "
+                "Holdfast refuses the number.",
+       .beside = clean(),
+       .ids = scripts::worker_out_of_range}};
+}
+
 bool caught(const Exhibit& exhibit, const Verdict& verdict) {
   return std::any_of(verdict.violations.begin(), verdict.violations.end(),
                      [&](const Violation& each) { return each.rule == exhibit.rule; });
@@ -371,7 +411,7 @@ const std::vector<Exhibit>& exhibits() {
   static const std::vector<Exhibit> all = [] {
     std::vector<Exhibit> found = commands();
     for (auto&& more : {beliefs(), servers(), majorities(), tables(), databases(), chains(),
-                        articles()})
+                        articles(), mistakes_with_ids()})
       found.insert(found.end(), more.begin(), more.end());
     return found;
   }();

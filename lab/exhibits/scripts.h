@@ -40,6 +40,10 @@ void client_clock_expiry(Play& play);
 void delete_without_owner(Play& play);
 Tally optimistic_version(Play& play);
 Tally optimistic_retry_storm(Play& play);
+GivenIds worker_from_address(Play& play);
+GivenIds worker_from_rand(Play& play);
+GivenIds restart_after_set_back(Play& play);
+GivenIds worker_out_of_range(Play& play);
 
 // Exhibits on servers of their own, and the reason if these are missing here.
 void advisory_behind_pooler(Play& play);

@@ -18,7 +18,7 @@ constexpr std::string_view kFront = R"(holdfast-lab - find the hole in a lock
   holdfast-lab run SCENARIO...      real processes on a real store, faults, and a verdict
   holdfast-lab matrix --store S     every fault that the lab can inject, one after another
   holdfast-lab check HISTORY...     judge a recorded run again
-  holdfast-lab exhibits             the classic mistakes with locks, each caught in the act
+  holdfast-lab exhibits             the classic mistakes with locks and ids, each caught in the act
   holdfast-lab help COMMAND         explain one command
 
 Example
@@ -93,9 +93,10 @@ Exit status: 0 nothing found; 1 violations; 2 not a history; 125 the lab's own f
 
 constexpr std::string_view kExhibits = R"(holdfast-lab exhibits [options] [NAME...]
 
-Plays the classic mistakes with locks. Each is a small lock on a real Redis or SQLite; the output
-shows what the checker finds, and the same script with Holdfast's lock beside it. With one NAME it
-also tells the story. docs/guide/seven-ways-to-get-it-wrong.md explains them all.
+Plays the classic mistakes with locks and ids. Each is a small lock on a real Redis or SQLite, or a
+small generator; the output shows what the checker finds, or how many ids came twice, and Holdfast
+in the same script beside it. With one NAME it also tells the story.
+docs/guide/seven-ways-to-get-it-wrong.md explains them all.
 
   --list            print the names, and what goes wrong
   --steps           print only what happened in each mistake, step by step
