@@ -311,8 +311,8 @@ constexpr std::string_view kId =
     R"(holdfast id init|next|decode|workers|status|floor [options] [NAME|ID]
 
 Gives ids that grow with time and never repeat: 63 bits of time, worker and sequence. Each process
-on this host takes a free worker number, which a file keeps. Give every host numbers of its own, or
-keep the numbers of all hosts in a store (--store): a process holds one by a lease.
+takes a free worker number, which a file of this user and host keeps. Give every host and user
+numbers of its own, or keep those of all in a store (--store): a process holds one by a lease.
 
   init NAME         make the file, or the records in the store, of NAME, once
   next NAME         print the next id

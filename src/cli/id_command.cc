@@ -134,8 +134,9 @@ int decode(const IdOptions& options) {
   if (!layout) return id_failed(options, layout.error());
   const auto parts = layout->decode(*id);
   if (!parts) return id_failed(options, parts.error());
-  Json out{{"id", id->to_string()}, {"time", id_time_text(parts->unix_time)}};
-  std::string text = "time " + id_time_text(parts->unix_time) + " (the generator's own)\n";
+  Json out{{"id", id->to_string()}, {"time", id_time_text(parts->unix_time)}, {"logical", true}};
+  std::string text = "time " + id_time_text(parts->unix_time) +
+                     " (logical: ahead of the clock by at most what the policy allows)\n";
   for (const ids::LayoutField& field : layout->spec().fields) {
     if (field.name == "time") continue;
     const std::uint64_t value = *layout->field(*id, field.name);
@@ -174,7 +175,7 @@ int show_workers(const IdOptions& options) {
 }  // namespace
 
 std::string id_time_text(milliseconds unix_time) {
-  return iso_time(std::chrono::system_clock::time_point(unix_time));
+  return iso_time(unix_time);
 }
 
 int id_failed(const IdOptions& options, const Error& error) {

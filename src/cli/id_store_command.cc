@@ -95,7 +95,6 @@ Result<std::unique_ptr<ids::IdSource>> open_store_ids(const IdOptions& options) 
 }
 
 int init_store_ids(const IdOptions& options) {
-  if (options.counter) return init_counter(options);
   if (options.durable) {
     // There is no such namespace yet, but the store is looked at first.
     const auto tried = open_workers(options);
@@ -103,6 +102,7 @@ int init_store_ids(const IdOptions& options) {
       return id_failed(options, tried.error());
     }
   }
+  if (options.counter) return init_counter(options);
   if (options.segments) return init_segments(options);
   const auto shape = id_shape(options);
   if (!shape) return usage_error("id", shape.error());

@@ -69,7 +69,9 @@ class RowFile {
     if (fd < 0 && errno == ENOENT) {
       return Error(Errc::kInvalidArgument, "there is no ids file " + path +
                                                ": make it once, by HostWorkers::create() or "
-                                               "'holdfast id init'");
+                                               "'holdfast id init'. If it was there before, give "
+                                               "the new one other worker numbers: the ids of the "
+                                               "old ones may come again");
     }
     if (fd < 0) return failed(path, "open it");
     return RowFile(path, fd);
@@ -79,6 +81,13 @@ class RowFile {
   std::uint64_t inode() const {
     struct stat seen {};
     return ::fstat(fd_, &seen) == 0 ? seen.st_ino : 0;
+  }
+  // Not so when somebody has removed it, or put another one in its place.
+  bool in_place() const {
+    struct stat here {};
+    struct stat there {};
+    return ::fstat(fd_, &here) == 0 && ::lstat(path_.c_str(), &there) == 0 &&
+           here.st_ino == there.st_ino && here.st_dev == there.st_dev;
   }
   // Fewer bytes than a row: the file ends there.
   Result<std::string> read(std::uint64_t row) const {
@@ -177,6 +186,14 @@ class HostPermit final : public ReservingPermit {
     row_ = std::move(row);
     return {};
   }
+  // Processes that begin with the new file know nothing of this one's ids.
+  Result<void> look_at_lease() override HOLDFAST_REQUIRES(mutex_) {
+    if (file_.in_place()) return {};
+    deadline_ns = 0;
+    return corrupt(file_.path(),
+                   "it was removed or replaced while ids were given, so no more are: take other "
+                   "worker numbers than its own");
+  }
   void let_go() override HOLDFAST_REQUIRES(mutex_) { file_.unlock(at_); }
 
   const RowFile file_;
@@ -215,6 +232,9 @@ Result<void> HostWorkers::create(const std::string& path, const HostWorkersSpec&
                  "a file keeps at most " + std::to_string(kMostRounds) + " rounds of a sequence");
   }
   if (path.empty()) return Error(Errc::kInvalidArgument, "an ids file needs a path");
+  if (spec.layout.spec().epoch > wall_ms()) {
+    return Error(Errc::kInvalidArgument, "the layout's epoch lies in the future of this clock");
+  }
   if (spec.layout.end() <= wall_ms()) {
     return Error(Errc::kInvalidArgument,
                  "the layout's times have ended already: give its time more bits, a longer unit or "

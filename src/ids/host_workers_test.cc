@@ -241,6 +241,35 @@ TEST_F(HostWorkersTest, AFileIsMadeOnceAndForGood) {
       << "nothing is left behind";
 }
 
+TEST_F(HostWorkersTest, APolicysBoundsAreKeptInTheFile) {
+  ClockPolicy strict = ClockPolicy::refuse();
+  strict.forward_at_most = milliseconds(1'000);
+  EXPECT_EQ(made(spec(0, 0, strict)).spec().policy, strict);
+}
+
+TEST_F(HostWorkersTest, AnEpochInTheFutureIsRefused) {
+  HostWorkersSpec later = spec(0, 0);
+  later.layout = *Layout::parse("time:41 worker:4 sequence:4 epoch:2100-01-01");
+  const auto refused = HostWorkers::create(path_, later);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("future"), std::string::npos);
+}
+
+// Processes that begin with the new file know nothing of the ids of the old one.
+TEST_F(HostWorkersTest, WhoseFileIsReplacedGivesNothingMore) {
+  const HostWorkers workers = made(spec(0, 0));
+  const auto ids = *workers.take();
+  ASSERT_TRUE(ids->next());
+  fs::remove(path_);
+  EXPECT_NE(workers.take().error().message().find("other worker numbers"), std::string::npos);
+  ASSERT_TRUE(HostWorkers::create(path_, spec(0, 0)));
+  Result<Id> id = ids->next();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (id && std::chrono::steady_clock::now() < until) id = ids->next();
+  ASSERT_FALSE(id);
+  EXPECT_EQ(id.error().code(), Errc::kCorruptState) << id.error();
+}
+
 TEST_F(HostWorkersTest, OfManyWhoMakeTheFileOneDoes) {
   std::vector<pid_t> children;
   for (std::uint64_t i = 0; i < 8; ++i) {
@@ -276,13 +305,15 @@ TEST_F(HostWorkersTest, AForkedChildGivesNothingAndLeavesTheNumberAlone) {
 
 TEST(ClockPolicyTest, TextsAreReadBack) {
   for (const char* text : {"logical", "refuse", "wait:5ms", "step:1024", "extension:2:5ms",
-                           "logical borrow:10ms", "wait:5ms borrow:1ms"}) {
+                           "logical borrow:10ms", "wait:5ms borrow:1ms", "refuse forward:1000ms",
+                           "logical borrow:10ms forward:1ms"}) {
     const auto policy = ClockPolicy::parse(text);
     ASSERT_TRUE(policy) << policy.error();
     EXPECT_EQ(policy->to_string(), text);
   }
   for (const char* text : {"", "logical:1", "wait", "wait:-1ms", "step:0", "extension:17:1ms",
-                           "logical lend:1ms", "logical borrow:x", "logical "}) {
+                           "logical lend:1ms", "logical borrow:x", "logical ", "logical forward:0ms",
+                           "logical forward"}) {
     EXPECT_FALSE(ClockPolicy::parse(text)) << text;
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <ctime>
 #include <utility>
@@ -18,7 +19,8 @@ constexpr std::string_view kTime = "time";
 constexpr std::string_view kSequence = "sequence";
 constexpr int kMostBits = 63;
 constexpr int kMostPartBits = 32;
-constexpr milliseconds kLongestUnit = std::chrono::hours(1);
+// Each start of a generator leaves a unit out.
+constexpr milliseconds kLongestUnit = std::chrono::seconds(10);
 constexpr milliseconds kTwitterEpoch{1'288'834'974'657};
 constexpr milliseconds kSonyflakeEpoch{1'735'689'600'000};  // 2025-01-01
 constexpr milliseconds kOurEpoch{1'767'225'600'000};        // 2026-01-01
@@ -71,7 +73,16 @@ std::optional<milliseconds> parse_epoch(std::string_view text) {
   std::tm parts{};
   const char* end = ::strptime(copy.c_str(), "%Y-%m-%d", &parts);
   if (end == nullptr || *end != '\0') return std::nullopt;
-  return milliseconds(::timegm(&parts) * std::int64_t{1'000});
+  const int day = parts.tm_mday;
+  const std::time_t seconds = ::timegm(&parts);
+  if (parts.tm_mday != day) return std::nullopt;  // The month has no such day.
+  return milliseconds(seconds * std::int64_t{1'000});
+}
+
+bool is_name(const std::string& name) {
+  const auto fits = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
+  const bool taken = name == "id" || name == "unit" || name == "epoch";
+  return !name.empty() && !taken && std::all_of(name.begin(), name.end(), fits);
 }
 
 bool has_bits_above(std::uint64_t value, int bits) { return bits < 64 && value >> bits != 0; }
@@ -102,9 +113,10 @@ Result<Layout> Layout::make(LayoutSpec spec) {
     const bool is_time = field.name == kTime;
     const bool is_sequence = field.name == kSequence;
     const auto same = [&](const LayoutField& other) { return other.name == field.name; };
-    const bool named = !field.name.empty() && field.name.find_first_of(" :") == field.name.npos;
-    if (!named || std::count_if(spec.fields.begin(), spec.fields.end(), same) > 1) {
-      return invalid("each field needs a name of its own, without spaces and colons");
+    if (!is_name(field.name) || std::count_if(spec.fields.begin(), spec.fields.end(), same) > 1) {
+      return invalid(
+          "each field needs a name of its own, of letters, digits, '-' and '_', which is not 'id', "
+          "'unit' or 'epoch'");
     }
     if (field.bits < 1 || field.bits > kMostBits) {
       return invalid("field '" + field.name + "' must have from 1 to 63 bits");
@@ -120,12 +132,16 @@ Result<Layout> Layout::make(LayoutSpec spec) {
   }
   if (worker_bits > kMostPartBits) return invalid("at most 32 bits for the worker");
   if (spec.unit < milliseconds(1) || spec.unit > kLongestUnit) {
-    return invalid("the unit must be from 1 ms to 1 h");
+    return invalid("the unit must be from 1 ms to 10 s");
   }
   // Times are counted in nanoseconds of 63 bits since 1970, which end in 2262.
   const auto latest = std::chrono::duration_cast<milliseconds>(nanoseconds::max());
   if (spec.epoch < milliseconds::zero() || spec.epoch > latest / 2) {
     return invalid("the epoch must lie between 1970 and 2116");
+  }
+  if (spec.epoch > milliseconds::zero() && spec.epoch < milliseconds(10'000)) {
+    return invalid("an epoch of " + std::to_string(spec.epoch.count()) +
+                   " ms after 1970: write a year's first day as epoch:2026-01-01");
   }
   return Layout(std::move(spec));
 }

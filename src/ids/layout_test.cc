@@ -63,7 +63,11 @@ TEST(LayoutTest, ABadLayoutIsRefusedAndNamesWhatIsWrong) {
       {"time:20 sequence:33", "32 bits of sequence"},
       {"time:41 unit:0ms", "unit"},
       {"time:41 unit:2h", "unit:10ms"},
-      {"time:41 unit:3601s", "1 h"},
+      {"time:41 unit:11s", "10 s"},
+      {"time:41 epoch:2026", "epoch:2026-01-01"},
+      {"time:41 epoch:2026-02-30", "epoch:2026-01-01"},
+      {"time:41 a\nb:10", "letters"},
+      {"time:41 id:10", "'id'"},
       {"time:41 epoch:1969-01-01", "1970"},
       {"time:41 epoch:2026-13-01", "epoch:2026-01-01"},
       {"time:x", "number"},
@@ -80,6 +84,16 @@ TEST(LayoutTest, ABadLayoutIsRefusedAndNamesWhatIsWrong) {
 TEST(LayoutTest, OnlyATimeAboveTheSequenceClaimsOrder) {
   EXPECT_TRUE(Layout::parse("sonyflake")->ordered());
   EXPECT_FALSE(Layout::parse("sequence:12 time:41 worker:10")->ordered());
+  EXPECT_TRUE(Layout::parse("twitter")->ordered_over_workers());
+  const Layout worker_first = *Layout::parse("worker:10 time:41 sequence:12");
+  EXPECT_TRUE(worker_first.ordered());
+  EXPECT_FALSE(worker_first.ordered_over_workers());
+}
+
+TEST(LayoutTest, AFieldCannotBeNamedAsWhatFollowsTheFields) {
+  for (const char* name : {"unit", "epoch", "id", "", "a b", "a:b"}) {
+    EXPECT_FALSE(Layout::make({.fields = {{"time", 41}, {name, 10}}})) << name;
+  }
 }
 
 RC_GTEST_PROP(LayoutProperties, ComposeAndDecodeAreInverse, ()) {

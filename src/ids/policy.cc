@@ -60,16 +60,26 @@ int bits_of(std::uint32_t rounds) {
 Result<ClockPolicy> ClockPolicy::parse(std::string_view text) {
   const std::string whole(text);
   const auto back = read_back(take_until(text, ' '));
-  std::optional<milliseconds> borrowed;
-  if (!text.empty() && take_until(text, ':') == "borrow") borrowed = read_ms(text);
-  const bool more = whole.find(' ') != whole.npos;
-  if (!back || (more && !borrowed)) {
+  std::optional<ClockPolicy> made = back;
+  while (made && !text.empty()) {
+    std::string_view word = take_until(text, ' ');
+    const std::string_view name = take_until(word, ':');
+    const auto time = read_ms(word);
+    if (name == "borrow" && time) {
+      made = made->borrow(*time);
+    } else if (name == "forward" && time && *time > milliseconds::zero()) {
+      made->forward_at_most = *time;
+    } else {
+      made.reset();
+    }
+  }
+  if (!made || whole.ends_with(' ')) {
     return Error(Errc::kInvalidArgument,
                  "'" + whole +
                      "' is no clock policy: write logical, refuse, wait:5ms, step:1024 or "
-                     "extension:2:5ms, and borrow:10ms after a space");
+                     "extension:2:5ms, and after a space borrow:10ms or forward:60000ms");
   }
-  return borrowed ? back->borrow(*borrowed) : *back;
+  return *made;
 }
 
 std::string ClockPolicy::to_string() const {
@@ -84,6 +94,7 @@ std::string ClockPolicy::to_string() const {
                  : "extension:" + std::to_string(bits_of(rounds)) + ":" + ms(back_at_most);
   }
   if (borrow_at_most > milliseconds::zero()) text += " borrow:" + ms(borrow_at_most);
+  if (forward_at_most != ClockPolicy().forward_at_most) text += " forward:" + ms(forward_at_most);
   return text;
 }
 

@@ -44,7 +44,14 @@ Result<void> ReservingPermit::ended(std::int64_t unit) {
 Result<void> ReservingPermit::keep_rounds(const Rounds& rounds) {
   const base::LocalLock lock(mutex_);
   if (auto ours = look_at_lease(); !ours) return ours;
-  return keep({bounds_.reserved_until, rounds});
+  Bounds next{bounds_.reserved_until, rounds};
+  // If this is kept and nobody learns of it, the generator goes on in the round that it wanted to
+  // leave, as far as is reserved. So that is what the record says of the round.
+  if (bounds_.rounds && bounds_.rounds->current != rounds.current) {
+    std::int64_t& left = next.rounds->used_up_to[bounds_.rounds->current];
+    left = std::max(left, bounds_.reserved_until - 1);
+  }
+  return keep(std::move(next));
 }
 
 void ReservingPermit::close(std::int64_t last_unit) {

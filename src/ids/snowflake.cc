@@ -165,11 +165,18 @@ Result<void> Snowflake::Impl::begin() {
       policy.forward_at_most <= milliseconds::zero()) {
     return unfit("a clock policy's bounds must not be negative, and forward_at_most not zero");
   }
+  constexpr milliseconds kLongest{std::numeric_limits<std::uint32_t>::max()};  // As a text has it.
+  if (std::max({policy.back_at_most, policy.borrow_at_most, policy.forward_at_most}) > kLongest) {
+    return unfit("a clock policy's bounds are 49 days at most");
+  }
   state = packed(options.start_above, mask);
   if (policy.back == ClockPolicy::Back::kRounds) {
     if (policy.borrow_at_most > milliseconds::zero()) {
       return unfit("rounds of a sequence do not combine with borrow(): an id of the future would "
                      "take part of a round that a set back needs");
+    }
+    if (policy.round_size == 0 && policy.rounds == 0) {
+      return unfit("a policy of rounds needs their number or their size, above zero");
     }
     round_size = policy.round_size != 0 ? policy.round_size : values / policy.rounds;
     if (round_size == 0 || values % round_size != 0 || values / round_size < 2) {
@@ -302,7 +309,8 @@ Result<void> Snowflake::Impl::gone_back() {
   if (policy.back == ClockPolicy::Back::kRounds) return next_round(unit);
   return Error(Errc::kUnavailable,
                "the wall clock stands " + ms_text(length(behind)) +
-                   " before the last id's time: ids come again when it has caught up");
+                   " before the last time that was used or reserved: ids come again when it has "
+                   "caught up");
 }
 
 // The clock is followed back with a round of the sequence whose ids are all of earlier times.
@@ -320,9 +328,9 @@ Result<void> Snowflake::Impl::next_round(std::int64_t unit) {
                                    [unit](std::int64_t used) { return used < unit; });
     if (free == marks.end()) {
       return Error(Errc::kUnavailable,
-                   "the wall clock went back " + ms_text(length(time - unit)) +
-                       " and every round of the sequence is used at that time: ids come again when "
-                       "it has caught up");
+                   "the wall clock stands " + ms_text(length(time - unit)) +
+                       " before the last time that was used or reserved, and every round of the "
+                       "sequence is used there: ids come again when it has caught up");
     }
     next.current = static_cast<std::uint32_t>(free - marks.begin());
     if (options.permit) {

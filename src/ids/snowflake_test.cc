@@ -284,6 +284,11 @@ TEST(SnowflakeTest, WhatDoesNotFitIsRefused) {
             Errc::kInvalidArgument);
   EXPECT_EQ(code({.layout = leaf(), .policy = ClockPolicy::extension_bits(13, milliseconds(0))}),
             Errc::kInvalidArgument);
+  EXPECT_EQ(code({.layout = leaf(), .policy = ClockPolicy::step_sequence(0)}),
+            Errc::kInvalidArgument);
+  ClockPolicy longest;
+  longest.forward_at_most = hours(24 * 50);
+  EXPECT_EQ(code({.layout = leaf(), .policy = longest}), Errc::kInvalidArgument);
   EXPECT_EQ(code({.layout = leaf(), .policy = ClockPolicy::wait(milliseconds(-1))}),
             Errc::kInvalidArgument);
   EXPECT_EQ(code({.layout = leaf(), .start_above = std::int64_t{1} << 41}), Errc::kInvalidArgument);
@@ -327,6 +332,14 @@ TEST(SnowflakeTest, ABlockThrowsAwayWhatIsOld) {
   EXPECT_EQ(leaf().decode(*ids->next())->sequence, 64u);
   clock.pass(milliseconds(9));
   EXPECT_EQ(leaf().decode(*block.next())->unix_time, kNow + milliseconds(9));
+}
+
+TEST(SnowflakeTest, ABlockOfNothingIsABlockOfOne) {
+  const Generator ids = make({.layout = leaf()});
+  SnowflakeBlock block(*ids, 0);
+  const Id first = *block.next();
+  EXPECT_NE(*block.next(), first);
+  EXPECT_NE(*ids->next(), first);
 }
 
 TEST(SnowflakeTest, AForkedChildGetsNothing) {

@@ -1,5 +1,7 @@
 #include "holdfast/ids/uuid.h"
 
+#include <atomic>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -24,6 +26,32 @@ constexpr std::uint64_t low_bits(std::uint64_t value, int bits) {
 
 }  // namespace
 
+// What a process works on. In a forked child another thread may have had the mutex at the fork, so
+// the child has a state of its own from its first call on.
+template <typename State>
+class PerProcess {
+ public:
+  explicit PerProcess(std::unique_ptr<State> first) : state_(first.release()) {}
+  ~PerProcess() {
+    State* const last = state_.load();
+    if (last->process == base::process_generation()) delete last;
+  }
+  PerProcess(const PerProcess&) = delete;
+  PerProcess& operator=(const PerProcess&) = delete;
+
+  State& get() {
+    State* seen = state_.load(std::memory_order_acquire);
+    if (seen->process == base::process_generation()) return *seen;
+    auto fresh = State::after(*seen);
+    // The parent's is kept: its mutex cannot be destroyed.
+    if (state_.compare_exchange_strong(seen, fresh.get())) return *fresh.release();
+    return *seen;
+  }
+
+ private:
+  std::atomic<State*> state_;
+};
+
 // The millisecond of the next id. It never goes back.
 class Millis {
  public:
@@ -35,15 +63,20 @@ class Millis {
 
   // True: a later one than the last id's, or the first in this process: draw anew.
   bool advance() {
-    const std::uint64_t process = base::process_generation();
-    const bool forked = std::exchange(process_, process) != process;
+    const bool first = std::exchange(first_, false);
     const auto wall = std::chrono::duration_cast<milliseconds>(clock_.read().wall).count();
     const auto now = static_cast<std::uint64_t>(wall < 0 ? 0 : wall);
     if (now > last_) {
       last_ = now;
       return true;
     }
-    return forked;
+    return first;
+  }
+  // For another process.
+  Millis copy() const {
+    Millis other = *this;
+    other.first_ = true;
+    return other;
   }
   // The counter of the last one is used up.
   void step_ahead() { ++last_; }
@@ -57,12 +90,17 @@ class Millis {
  private:
   IdClock& clock_;
   RandomBits random_;
-  std::uint64_t process_ = 0;
+  bool first_ = true;
   std::uint64_t last_ = 0;
 };
 
-struct UuidV7::Impl {
-  Impl(IdClock* clock, RandomBits random) : millis(clock, std::move(random)) {}
+struct UuidState {
+  explicit UuidState(Millis its) : millis(std::move(its)) {}
+  // Reads without the mutex: in a forked child nobody writes to the parent's state.
+  static std::unique_ptr<UuidState> after(const UuidState& parent)
+      HOLDFAST_NO_TSA {
+    return std::make_unique<UuidState>(parent.millis.copy());
+  }
 
   Result<Id> next() HOLDFAST_EXCLUDES(mutex) {
     const base::LocalLock lock(mutex);
@@ -80,23 +118,33 @@ struct UuidV7::Impl {
   // The upper bit stays free, so a millisecond has room for 2^41 more.
   void seed() HOLDFAST_REQUIRES(mutex) { counter = low_bits(millis.random(), kCounterBits - 1); }
 
+  const std::uint64_t process = base::process_generation();
   base::LocalMutex mutex;
   Millis millis HOLDFAST_GUARDED_BY(mutex);
   std::uint64_t counter HOLDFAST_GUARDED_BY(mutex) = 0;
 };
 
+struct UuidV7::Impl : PerProcess<UuidState> {
+  using PerProcess::PerProcess;
+};
+
 UuidV7::UuidV7(IdClock* clock, RandomBits random)
-    : impl_(std::make_unique<Impl>(clock, std::move(random))) {}
+    : impl_(std::make_unique<Impl>(
+          std::make_unique<UuidState>(Millis(clock, std::move(random))))) {}
 UuidV7::~UuidV7() = default;
-Result<Id> UuidV7::next() { return impl_->next(); }
+Result<Id> UuidV7::next() { return impl_->get().next(); }
 IdGuarantees UuidV7::guarantees() const {
   return {UniqueBy::kChance, IdOrder::kObject, /*survives_restart=*/true,
           /*survives_clock_back=*/true, /*survives_pause=*/true, /*survives_fork=*/true,
           /*survives_old_copy=*/true};
 }
 
-struct Ulid::Impl {
-  Impl(IdClock* clock, RandomBits random) : millis(clock, std::move(random)) {}
+struct UlidState {
+  explicit UlidState(Millis its) : millis(std::move(its)) {}
+  static std::unique_ptr<UlidState> after(const UlidState& parent)
+      HOLDFAST_NO_TSA {
+    return std::make_unique<UlidState>(parent.millis.copy());
+  }
 
   Result<Id> next() HOLDFAST_EXCLUDES(mutex) {
     const base::LocalLock lock(mutex);
@@ -114,16 +162,22 @@ struct Ulid::Impl {
     low = millis.random();
   }
 
+  const std::uint64_t process = base::process_generation();
   base::LocalMutex mutex;
   Millis millis HOLDFAST_GUARDED_BY(mutex);
   std::uint64_t high HOLDFAST_GUARDED_BY(mutex) = 0;  // The upper 16 of the 80 random bits.
   std::uint64_t low HOLDFAST_GUARDED_BY(mutex) = 0;
 };
 
+struct Ulid::Impl : PerProcess<UlidState> {
+  using PerProcess::PerProcess;
+};
+
 Ulid::Ulid(IdClock* clock, RandomBits random)
-    : impl_(std::make_unique<Impl>(clock, std::move(random))) {}
+    : impl_(std::make_unique<Impl>(
+          std::make_unique<UlidState>(Millis(clock, std::move(random))))) {}
 Ulid::~Ulid() = default;
-Result<Id> Ulid::next() { return impl_->next(); }
+Result<Id> Ulid::next() { return impl_->get().next(); }
 IdGuarantees Ulid::guarantees() const {
   return {UniqueBy::kChance, IdOrder::kObject, /*survives_restart=*/true,
           /*survives_clock_back=*/true, /*survives_pause=*/true, /*survives_fork=*/true,

@@ -3,6 +3,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <thread>
 #include <unordered_set>
 
 #include <gtest/gtest.h>
@@ -91,6 +93,27 @@ TYPED_TEST(GrowingIds, AChildDrawsAnew) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_NE(theirs, *ids.next());
   EXPECT_NE(theirs.high << 20 | theirs.low >> 44, 0u);
+}
+
+// At the fork another thread has the mutex, more often than not.
+TYPED_TEST(GrowingIds, AChildOfABusyParentDrawsAnew) {
+  TypeParam ids;
+  std::atomic<bool> enough{false};
+  std::thread busy([&] {
+    while (!enough) EXPECT_TRUE(ids.next());
+  });
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(10);
+      ::_exit(ids.next() && ids.next() ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "it hung, or got no id";
+  }
+  enough = true;
+  busy.join();
 }
 
 TEST(UlidTest, TheTextIsCrockfordsBase32) {

@@ -72,8 +72,10 @@ TEST_F(PostgresCountersTest, WhatRepeatsOrFallsIsRefused) {
 TEST_F(PostgresCountersTest, ASequenceThatIsChangedEndsTheObject) {
   for (const char* harm :
        {"SELECT setval('orders', 3)", "DROP SEQUENCE orders", "ALTER SEQUENCE orders CYCLE",
-        "ALTER SEQUENCE orders INCREMENT BY 5", "DROP SEQUENCE orders; CREATE SEQUENCE orders"}) {
-    sql("DROP SEQUENCE IF EXISTS orders; CREATE SEQUENCE orders START 100");
+        "ALTER SEQUENCE orders INCREMENT BY 5", "DROP SEQUENCE orders; CREATE SEQUENCE orders",
+        "ALTER SEQUENCE orders RENAME TO gone; CREATE SEQUENCE orders START 300",
+        "ALTER SEQUENCE orders CACHE 50"}) {
+    sql("DROP SEQUENCE IF EXISTS orders, gone; CREATE SEQUENCE orders START 100");
     const auto ids = open_counter(url_, "orders", 2);
     EXPECT_EQ(number(*ids) + number(*ids), 201U);
     sql(harm);

@@ -66,7 +66,8 @@ TEST_F(RedisCountersTest, WhatIsNoCounterIsRefused) {
 
 TEST_F(RedisCountersTest, AKeyThatIsGoneOrChangedEndsTheObject) {
   const std::vector<std::vector<std::string>> harms{
-      {"FLUSHALL"}, {"SET", "orders", "2"}, {"SET", "orders", "-7"}, {"SET", "orders", "x"}};
+      {"FLUSHALL"}, {"SET", "orders", "2"}, {"SET", "orders", "-7"}, {"SET", "orders", "x"},
+      {"EXPIRE", "orders", "100"}};
   for (const auto& harm : harms) {
     server_->must({"SET", "orders", "100"});
     const auto ids = open_counter(url_, "orders", 1);

@@ -50,7 +50,8 @@ struct Decoded {
 class HOLDFAST_EXPORT Layout {
  public:
   // Errors: kInvalidArgument, for fields that do not make an id of at most 63 bits, with at most 32
-  // for the worker and 32 for the sequence; a unit of under 1 ms or over 1 h; an epoch before 1970.
+  // for the worker and 32 for the sequence; a field's name of other characters than ASCII letters,
+  // digits, '-' and '_'; a unit of under 1 ms or over 10 s; an epoch before 1970.
   static Result<Layout> make(LayoutSpec spec);
 
   // A preset's name, or fields: "time:41 worker:10 sequence:12", with "unit:10ms" and
@@ -84,6 +85,8 @@ class HOLDFAST_EXPORT Layout {
   std::chrono::milliseconds end() const { return spec_.epoch + lifetime(); }
   // A later id of one worker is greater: the time stands above the sequence.
   bool ordered() const { return time_.shift > sequence_.shift || sequence_.bits == 0; }
+  // So is one of another worker: the time stands above all else.
+  bool ordered_over_workers() const { return time_.shift + time_.bits == bits_; }
 
   // The unit of time in which this wall clock time lies; below the epoch: negative.
   std::int64_t unit_of(std::chrono::nanoseconds unix_time) const;

@@ -64,7 +64,8 @@ struct LeasedWorker {
 // Ids that go on after a loss: when the lease of its worker number ends, the next call takes a free
 // number, whose ids are above all that this object gave.
 //
-// Guarantee: as LeasedWorkers; ids of one object grow in the order of the calls.
+// Guarantee: as LeasedWorkers; ids of one object grow in the order of the calls, where the
+// layout's time stands above all else: after a loss another worker number goes on.
 // Not guaranteed: an id while the store is away for longer than the lease.
 // Thread-safety: all calls, which take turns. Ownership: may outlive the LeasedWorkers.
 // Blocking: next(), for the store after a loss.

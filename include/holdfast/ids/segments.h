@@ -50,7 +50,8 @@ struct SegmentsOptions {
   std::uint64_t step_min = 1'000;
   std::uint64_t step_max = 1'000'000;
   std::chrono::milliseconds wanted_duration{10'000};
-  // The next range is fetched when this share of the present one is used: above 0, at most 1.
+  // The next range is fetched when this share of the present one is used: above 0, at most 1. With
+  // 1 it is fetched when a number of it is asked for.
   double fill_level = 0.2;
   // For one request to the store.
   std::chrono::milliseconds request_timeout{5'000};

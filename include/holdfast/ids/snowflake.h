@@ -66,10 +66,11 @@ struct ClockPolicy {
   // This policy, and a full unit borrows.
   HOLDFAST_EXPORT ClockPolicy borrow(std::chrono::milliseconds at_most) const;
 
-  // "logical", "refuse", "wait:5ms", "step:1024", "extension:2:5ms"; after a space "borrow:10ms".
+  // "logical", "refuse", "wait:5ms", "step:1024", "extension:2:5ms"; after a space "borrow:10ms",
+  // and "forward:60000ms".
   // Errors: kInvalidArgument.
   HOLDFAST_EXPORT static Result<ClockPolicy> parse(std::string_view text);
-  // A text that parse() reads. It leaves forward_at_most out.
+  // A text that parse() reads.
   HOLDFAST_EXPORT std::string to_string() const;
 
   friend bool operator==(const ClockPolicy&, const ClockPolicy&) = default;
@@ -181,7 +182,9 @@ class HOLDFAST_EXPORT Snowflake final : public IdSource {
 // Thread-safety: one thread at a time. Ownership: the generator must outlive it.
 class HOLDFAST_EXPORT SnowflakeBlock final : public IdSource {
  public:
-  explicit SnowflakeBlock(Snowflake& from, std::uint32_t size = 256) : from_(from), size_(size) {}
+  // `size`: as many as it takes at once; 0 counts as 1.
+  explicit SnowflakeBlock(Snowflake& from, std::uint32_t size = 256)
+      : from_(from), size_(size > 0 ? size : 1) {}
 
   Result<Id> next() override;
   IdGuarantees guarantees() const override;

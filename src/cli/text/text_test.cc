@@ -59,6 +59,7 @@ TEST(TextTest, TimesAreUtcWithMilliseconds) {
   EXPECT_EQ(iso_time(system_clock::time_point(milliseconds(1'795'239'648'983))),
             "2026-11-21T05:40:48.983Z");
   EXPECT_EQ(iso_time(system_clock::time_point(milliseconds(-1))), "1969-12-31T23:59:59.999Z");
+  EXPECT_EQ(iso_time(milliseconds((std::int64_t{1} << 48) - 1)), "10889-08-02T05:31:50.655Z");
 }
 
 TEST(TextTest, LongTextIsShortenedBetweenCodePoints) {

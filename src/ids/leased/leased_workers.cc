@@ -176,7 +176,9 @@ Result<Id> LeasedIds::next() {
 
 IdGuarantees LeasedIds::guarantees() const {
   const base::LocalLock lock(impl_->mutex);
-  return impl_->ids->guarantees();
+  IdGuarantees made = impl_->ids->guarantees();
+  if (!impl_->ids->layout().ordered_over_workers()) made.order = IdOrder::kNone;
+  return made;
 }
 
 std::uint64_t LeasedIds::worker() const {

@@ -45,6 +45,9 @@ Result<void> check(const LeasedWorkersSpec& spec) {
                  std::to_string(spec.layout.workers()));
   }
   const auto now = base::wall_now().time_since_epoch();
+  if (spec.layout.spec().epoch > now) {
+    return unfit("the layout's epoch lies in the future of this clock");
+  }
   if (spec.layout.end() <= std::chrono::duration_cast<milliseconds>(now)) {
     return unfit(
         "the layout's times have ended already: give its time more bits, a longer unit or a later "

@@ -80,6 +80,7 @@ Result<Range> Counter::take(std::uint64_t step, BootInstant by) {
     if (replaced && *replaced) {
       floor_ = raised.next;
       seen_ = LastSeen{std::move(raised), **replaced};
+      if (auto ours = look_at_head(by); !ours) return ours.error();
       return range;
     }
     if (!replaced && replaced.error().code() != Errc::kOutcomeUnknown) return replaced.error();
@@ -92,6 +93,17 @@ Result<Range> Counter::take(std::uint64_t step, BootInstant by) {
   }
   return Error(Errc::kUnavailable, "other processes changed the counter of the ids '" + head_.name +
                                        "' at every try: take larger steps");
+}
+
+// A namespace that was lost and made again has another counter, which knows nothing of this one.
+Result<void> Counter::look_at_head(BootInstant by) {
+  const auto record = records_.read(SegmentsHead::key(head_.name), by);
+  if (!record) return record.error();
+  const auto head = *record ? SegmentsHead::parse(head_.name, (*record)->text)
+                            : corrupt("has no namespace any more");
+  if (head && head->incarnation == head_.incarnation) return {};
+  loss_ = corrupt(head ? "is not the namespace's any more" : "has no namespace any more");
+  return *loss_;
 }
 
 Result<std::optional<Range>> Counter::read(BootInstant by) {
@@ -113,7 +125,10 @@ Result<std::optional<Range>> Counter::read(BootInstant by) {
   floor_ = state->next;
   seen_ = LastSeen{*std::move(state), (*record)->version};
   const auto pending = std::exchange(pending_, std::nullopt);
-  if (pending && pending->writer == seen_->state.writer) return std::optional(pending->range);
+  if (pending && pending->writer == seen_->state.writer) {
+    if (auto ours = look_at_head(by); !ours) return ours.error();
+    return std::optional(pending->range);
+  }
   return std::optional<Range>();
 }
 

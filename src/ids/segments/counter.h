@@ -62,7 +62,7 @@ struct Range {
 };
 
 // Guarantee: a range is answered only after its write was committed, once, and to this object
-// alone. Ranges of one object grow. A counter that is missing, damaged, stopped, or lower than this
+// alone, while the namespace has this counter. Ranges of one object grow. A counter that is missing, damaged, stopped, or lower than this
 // object has seen is kCorruptState; the last one also stops the counter for everybody.
 // Not guaranteed: that a range is used: a request whose reply is lost may leave a gap.
 // Thread-safety: one thread at a time. Ownership: the records must outlive it.
@@ -95,6 +95,7 @@ class Counter {
 
   // The range of a request whose reply was lost, if the counter shows that it was applied.
   Result<std::optional<Range>> read(base::BootInstant by);
+  Result<void> look_at_head(base::BootInstant by);
   Error corrupt(const std::string& what);
   void stop(base::BootInstant by);
 

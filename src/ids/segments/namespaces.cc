@@ -23,8 +23,8 @@ Result<std::optional<Record>> read_head(Records& records, const std::string& nam
 Error missing(const std::string& name) {
   return unfit("there is no namespace '" + name +
                "' of ids: make it once, by "
-               "Segments::create(). If it was there before, the store lost data: begin above all "
-               "numbers that were ever given");
+               "Segments::create() or 'holdfast id init'. If it was there before, the store lost "
+               "data: take another name, or begin above all numbers that were ever given");
 }
 
 Error taken(const std::string& name) {

@@ -328,6 +328,26 @@ TEST_F(SegmentsTest, NextDoesNotWaitWhileARangeIsFetched) {
   EXPECT_EQ(ids->next()->number(), 101U);
 }
 
+TEST_F(SegmentsTest, AFullLevelFetchesWhenANumberIsAskedFor) {
+  create();
+  {
+    const auto ids = *open({.step_min = 3, .step_max = 3, .fill_level = 1});
+    for (std::uint64_t i = 1; i <= 7; ++i) EXPECT_EQ(ids->next()->number(), i);
+  }
+  EXPECT_EQ((*open())->next()->number(), 10U) << "the third range is left, and no fourth";
+}
+
+// A namespace that was made again has a counter of its own, which begins at 1.
+TEST_F(SegmentsTest, AnObjectOfANamespaceThatIsGoneStops) {
+  create();
+  const auto ids = *open({.step_min = 10, .step_max = 10, .fill_level = 1});
+  EXPECT_EQ(ids->next()->number(), 1U);
+  store_.model.records.erase(SegmentsHead::key(kName));
+  create();
+  for (int i = 2; i <= 10; ++i) ASSERT_TRUE(ids->next());
+  EXPECT_EQ(code_of(*ids), Errc::kCorruptState);
+}
+
 TEST_F(SegmentsTest, AClosedObjectGivesNothing) {
   create();
   const auto ids = *open();

@@ -21,12 +21,14 @@ SELECT c.oid, c.relkind, s.seqincrement, CASE WHEN s.seqcycle THEN 1 ELSE 0 END,
 FROM (SELECT to_regclass($1::text) AS oid) named
 LEFT JOIN pg_class c ON c.oid = named.oid LEFT JOIN pg_sequence s ON s.seqrelid = named.oid)sql";
 
-// $1 the id $2 how many $3 the increment. No row: it is gone, or was changed.
+// $1 the id $2 how many $3 the increment $4 the name $5 whether it caches. No row: it is gone, has
+// another name, or was changed.
 constexpr char kTake[] = R"sql(
 WITH taken AS (
   SELECT nextval(s.seqrelid::regclass) AS number
   FROM pg_sequence s, generate_series(1, $2::int)
   WHERE s.seqrelid = $1::oid AND s.seqincrement = $3::bigint AND NOT s.seqcycle
+    AND s.seqrelid = to_regclass($4::text)::oid AND (s.seqcache > 1) = ($5::int = 1)
     AND set_config('synchronous_commit', 'on', true) IS NOT NULL)
 SELECT string_agg(number::text, ' ' ORDER BY number), pg_sequence_last_value($1::oid::regclass),
   pg_logical_emit_message(true, 'holdfast', '')
@@ -68,7 +70,10 @@ class PostgresCounter final : public port::NativeCounter {
 
   Result<Taken> take(std::uint32_t count, BootInstant by) override {
     const sql::Answer answer =
-        link_.send({kTake, {oid_, std::to_string(count), std::to_string(increment_)}}, by);
+        link_.send({kTake,
+                    {oid_, std::to_string(count), std::to_string(increment_), name_,
+                     std::string(caches_ ? "1" : "0")}},
+                   by);
     if (answer.code == kEnd) {
       return Error(Errc::kUnsupported, named() + "the last number of the sequence is given");
     }
@@ -135,10 +140,13 @@ class PostgresCounter final : public port::NativeCounter {
   // Nothing was taken: says why.
   Error changed(BootInstant by) {
     const std::string before = oid_;
+    const bool cached = caches_;
     const auto found = look(by);
+    caches_ = cached;  // As it was promised.
     if (!found && found.error().code() != Errc::kInvalidArgument) return found.error();
-    const std::string why = found ? (before == oid_ ? "its increment was changed: open it again"
-                                                    : "it was dropped and made again")
+    const std::string why = found ? (before == oid_
+                                         ? "its increment or its cache was changed: open it again"
+                                         : "it was dropped or renamed, and made again")
                                   : found.error().message();
     return {Errc::kCorruptState, found ? named() + why : why};
   }

@@ -22,11 +22,16 @@ using base::BootInstant;
 constexpr std::string_view kLook =
     "redis.call('SETRANGE', KEYS[1], 0, '') "
     "return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}";
-// ARGV[1] how many. The answer is the text, because a number of Lua has 53 bits only.
+// ARGV[1] how many. The answer is the text, because a number of Lua has 53 bits only. A key that
+// got a time after it was opened is looked at each time: it would begin anew.
 constexpr std::string_view kTake =
     "redis.call('SETRANGE', KEYS[1], 0, '') "
     "if not redis.call('GET', KEYS[1]) then return false end "
+    "if redis.call('PTTL', KEYS[1]) >= 0 then return 'expires' end "
     "redis.call('INCRBY', KEYS[1], ARGV[1]) return redis.call('GET', KEYS[1])";
+
+constexpr const char* kExpires =
+    "the key expires, and would then begin anew: remove its time (PERSIST)";
 
 class RedisCounter final : public port::NativeCounter {
  public:
@@ -68,9 +73,7 @@ class RedisCounter final : public port::NativeCounter {
       return Error(Errc::kInvalidArgument, named() + "its value is no whole number");
     }
     if (found->items[1].integer >= 0) {
-      return Error(Errc::kInvalidArgument, named() +
-                                               "the key expires, and would then begin anew: "
-                                               "remove its time (PERSIST)");
+      return Error(Errc::kInvalidArgument, named() + kExpires);
     }
     return {};
   }
@@ -83,6 +86,7 @@ class RedisCounter final : public port::NativeCounter {
     if (reply.kind == Reply::Kind::kNil) {
       return Error(Errc::kCorruptState, named() + "the key is gone");
     }
+    if (reply.text == "expires") return Error(Errc::kCorruptState, named() + kExpires);
     const auto last = detail::parse_number<std::int64_t>(reply.text);
     if (!last || *last < std::int64_t{count}) {
       return Error(Errc::kCorruptState,
