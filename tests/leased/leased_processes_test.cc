@@ -1,155 +1,58 @@
 // Processes that lease worker numbers from one store, and are killed, or stopped beyond their
 // lease, at any moment.
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
-#include <unordered_set>
-#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "holdfast/client.h"
 #include "holdfast/ids/leased_workers.h"
-#include "tests/records/place.h"
+#include "tests/leased/crowd.h"
+#include "tests/leased/fixture.h"
 
 namespace holdfast::ids {
 namespace {
 
-using holdfast::testing::make_place;
-using holdfast::testing::Place;
-using holdfast::testing::stores_under_test;
-using std::chrono::milliseconds;
+using holdfast::testing::Crowd;
+using holdfast::testing::give;
+using holdfast::testing::Giver;
+using holdfast::testing::Givers;
+using holdfast::testing::grow;
 
-constexpr const char* kName = "orders";
-constexpr milliseconds kTtl{1'500};
+class LeasedProcessesTest : public LeasedTest {};
 
-LeasedWorkersSpec spec_of(std::uint64_t workers) {
-  return {*Layout::parse("time:41 worker:10 sequence:12"), {}, workers};
-}
-LeasedWorkersOptions options() { return {.ttl = kTtl}; }
+TEST_P(LeasedProcessesTest, ThirtyTwoThatAreKilledOrStoppedBeyondTheirLeaseRepeatNothing) {
+  constexpr std::size_t kProcesses = 32;
+  constexpr std::size_t kStopped = 6;
+  const std::string url = short_leases();
+  ASSERT_TRUE(LeasedWorkers::create(url, kName, spec_of(3 * kProcesses)));
+  Crowd crowd("workers", url, kName, kTtl);
+  const Givers first = crowd.start_all(kProcesses);
+  ASSERT_TRUE(give(first, 300));
+  const Givers stopped(first.begin(), first.begin() + kStopped);
+  ASSERT_TRUE(stop_between_writes(stopped, url));
+  for (std::size_t i = kStopped; i < kProcesses; ++i) first[i]->process().kill9();
 
-// One line of a process. 0: the reason for its end is in `why`.
-struct Given {
-  std::uint64_t process = 0;
-  std::uint64_t number = 0;
-  std::uint64_t why = 0;
-};
+  ASSERT_TRUE(become_free(url, kName, workers_of(first)));
+  const Givers second = crowd.start_all(kProcesses);
+  ASSERT_TRUE(give(second, 300));
+  // Others have these numbers now, or else nobody could repeat anything.
+  EXPECT_THAT(workers_of(second), ::testing::Contains(::testing::AnyOfArray(workers_of(stopped))));
+  for (Giver* giver : stopped) giver->process().resume();
+  for (std::size_t i = 0; i < kStopped; ++i) second[i]->process().kill9();
+  const Givers third = crowd.start_all(kStopped);
+  ASSERT_TRUE(give(stopped, 100));
+  ASSERT_TRUE(give(third, 100));
 
-// Takes another number whenever it has lost one.
-[[noreturn]] void give_ids(const std::string& url, std::uint64_t process, int to) {
-  const auto tell = [&](std::uint64_t number, std::uint64_t why) {
-    const Given given{process, number, why};
-    if (::write(to, &given, sizeof given) != sizeof given) ::_exit(1);
-  };
-  // A busy machine may be too slow for one try.
-  const auto may_pass = [](const Error& error) {
-    return error.code() == Errc::kUnavailable || error.code() == Errc::kOutcomeUnknown;
-  };
-  auto workers = LeasedWorkers::open(url, kName, options());
-  while (!workers && may_pass(workers.error())) {
-    workers = LeasedWorkers::open(url, kName, options());
-  }
-  std::int64_t last = -1;
-  for (;;) {
-    auto ids = workers ? workers->take(last) : workers.error();
-    if (!ids && may_pass(ids.error())) continue;
-    if (!ids) {
-      tell(0, static_cast<std::uint64_t>(ids.error().code()) + 1);
-      ::_exit(1);
-    }
-    for (auto id = (*ids)->next(); id; id = (*ids)->next()) {
-      tell(id->number(), 0);
-      // Time passes between the ids, so that leases are renewed and bounds are raised meanwhile.
-      std::this_thread::sleep_for(milliseconds(1));
-    }
-    last = (*ids)->last_unit();
-  }
-}
-
-// Those that several processes can share.
-std::vector<std::string> shared_stores() {
-  std::vector<std::string> stores = stores_under_test();
-  std::erase(stores, "memory");
-  return stores;
-}
-
-class LeasedProcessesTest : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    if (const std::string why = holdfast::testing::no_place_because(); !why.empty()) {
-      GTEST_SKIP() << why;
-    }
-    place_ = make_place(GetParam());
-  }
-
-  // Also after a failure: one that is stopped would keep what waits for its output.
-  void TearDown() override {
-    for (const pid_t child : children_) {
-      ::kill(child, SIGKILL);
-      ::waitpid(child, nullptr, 0);
-    }
-  }
-
-  std::unique_ptr<Place> place_;
-  std::vector<pid_t> children_;
-};
-
-TEST_P(LeasedProcessesTest, WhoIsKilledOrStoppedBeyondItsLeaseRepeatsNothing) {
-  constexpr std::size_t kProcesses = 6;
-  const std::string url = place_->url();
-  ASSERT_TRUE(LeasedWorkers::create(url, kName, spec_of(40)));
-  int ends[2];
-  ASSERT_EQ(::pipe(ends), 0);
-  std::vector<pid_t>& children = children_;
-  std::uint64_t begun = 0;
-  const auto begin = [&] {
-    const std::uint64_t process = begun++;
-    const pid_t child = ::fork();
-    if (child == 0) give_ids(url, process, ends[1]);
-    return child;
-  };
-  for (std::size_t i = 0; i < kProcesses; ++i) children.push_back(begin());
-
-  std::unordered_set<std::uint64_t> seen;
-  std::vector<std::uint64_t> last(1'000);
-  std::size_t ended = 1;  // The next one to be killed. The first child is the one that is stopped.
-  bool stopped = false;
-  auto wakes = std::chrono::steady_clock::time_point::max();
-  std::size_t after_waking = 0;
-  Given given;
-  for (std::size_t count = 0; after_waking < 100 || count < 6'000; ++count) {
-    ASSERT_EQ(::read(ends[0], &given, sizeof given), static_cast<ssize_t>(sizeof given));
-    ASSERT_NE(given.number, 0U) << "process " << given.process << ": " << given.why - 1;
-    ASSERT_TRUE(seen.insert(given.number).second) << given.number << " came twice";
-    ASSERT_GT(given.number, last[given.process]) << "process " << given.process;
-    last[given.process] = given.number;
-    if (count == 1'000) {
-      ::kill(children[0], SIGSTOP);
-      stopped = true;
-      wakes = std::chrono::steady_clock::now() + 2 * kTtl;
-    }
-    if (stopped && std::chrono::steady_clock::now() > wakes) {
-      ::kill(children[0], SIGCONT);
-      stopped = false;
-    }
-    if (!stopped && count > 1'000 && given.process == 0) ++after_waking;
-    if (count % 500 == 499) {
-      ::kill(children[ended], SIGKILL);
-      ::waitpid(children[ended], nullptr, 0);
-      children[ended] = begin();
-      ended = ended + 1 < kProcesses ? ended + 1 : 1;
-    }
-  }
-  ::close(ends[0]);
-  ::close(ends[1]);
+  EXPECT_TRUE(crowd.end());
+  EXPECT_TRUE(crowd.all_differ());
+  for (const Giver* giver : stopped) EXPECT_TRUE(grow(giver->ids()));
 }
 
 TEST_P(LeasedProcessesTest, ANumberIsFreeAfterACleanEndAndAllTakenIsAnErrorOfItsOwn) {
@@ -236,8 +139,7 @@ TEST_P(LeasedProcessesTest, AForkedChildGetsNothingAndTheParentGoesOn) {
   EXPECT_TRUE(workers->take());
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, LeasedProcessesTest, ::testing::ValuesIn(shared_stores()),
-                         [](const auto& store) { return store.param; });
+HOLDFAST_ON_SHARED_STORES(LeasedProcessesTest);
 
 }  // namespace
 }  // namespace holdfast::ids

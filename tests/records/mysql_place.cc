@@ -6,7 +6,8 @@ namespace holdfast::testing {
 namespace {
 
 support::MariadbServer& server() {
-  static support::MariadbServer one({.settings = {"--innodb-flush-log-at-trx-commit=1"}});
+  static support::MariadbServer one(
+      {.settings = {"--innodb-flush-log-at-trx-commit=1", "--max-connections=300"}});
   return one;
 }
 

@@ -6,7 +6,8 @@ namespace holdfast::testing {
 namespace {
 
 support::PostgresServer& server() {
-  static support::PostgresServer one({.settings = {"fsync=on", "full_page_writes=on"}});
+  static support::PostgresServer one(
+      {.settings = {"fsync=on", "full_page_writes=on", "max_connections=300"}});
   return one;
 }
 

@@ -1,47 +1,33 @@
-// Processes that take numbers from one store and are killed at any moment.
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
+// Processes that take numbers from one store and are killed or stopped at any moment.
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "holdfast/ids/segments.h"
+#include "tests/leased/crowd.h"
 #include "tests/records/place.h"
 
 namespace holdfast::ids {
 namespace {
 
 namespace files = std::filesystem;
+using holdfast::testing::Crowd;
+using holdfast::testing::give;
+using holdfast::testing::Giver;
+using holdfast::testing::Givers;
+using holdfast::testing::grow;
 using holdfast::testing::make_place;
 using holdfast::testing::Place;
 using holdfast::testing::stores_under_test;
 
 constexpr const char* kName = "orders";
-
-// One line of a process: whose number it is. 0: it could not open the segments or got none.
-struct Given {
-  std::uint64_t process = 0;
-  std::uint64_t number = 0;
-};
-
-[[noreturn]] void give_numbers(const std::string& url, std::uint64_t process, int to) {
-  auto ids = Segments::open(url, kName, {.step_min = 20, .step_max = 40});
-  for (;;) {
-    Given given{process, 0};
-    if (ids) {
-      if (const auto id = (*ids)->next()) given.number = id->number();
-    }
-    if (::write(to, &given, sizeof given) != sizeof given || given.number == 0) ::_exit(1);
-  }
-}
 
 // Those that several processes can share.
 std::vector<std::string> shared_stores() {
@@ -62,48 +48,38 @@ class SegmentsProcessesTest : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<Place> place_;
 };
 
-TEST_P(SegmentsProcessesTest, KilledProcessesLeaveGapsAndRepeatNothing) {
-  constexpr std::size_t kProcesses = 8;
-  constexpr std::size_t kNumbers = 20'000;
+TEST_P(SegmentsProcessesTest, ThirtyTwoThatAreKilledOrStoppedLeaveGapsAndRepeatNothing) {
+  constexpr std::size_t kProcesses = 32;
+  constexpr std::size_t kStopped = 6;
+  constexpr std::size_t kSome = 300;  // Several ranges.
   const std::string url = place_->url();
   ASSERT_TRUE(Segments::create(url, kName));
-  int ends[2];
-  ASSERT_EQ(::pipe(ends), 0);
-  std::vector<pid_t> children;
-  const auto begin = [&] {
-    const std::uint64_t process = children.size();
-    const pid_t child = ::fork();
-    if (child == 0) give_numbers(url, process, ends[1]);
-    children.push_back(child);
-  };
-  for (std::size_t i = 0; i < kProcesses; ++i) begin();
-
-  std::unordered_set<std::uint64_t> seen;
-  std::vector<std::uint64_t> last(1'000);
-  std::size_t ended = 0;
-  Given given;
-  for (std::size_t count = 0; count < kNumbers; ++count) {
-    ASSERT_EQ(::read(ends[0], &given, sizeof given), static_cast<ssize_t>(sizeof given));
-    ASSERT_NE(given.number, 0U) << "process " << given.process << " got no number";
-    ASSERT_TRUE(seen.insert(given.number).second) << given.number << " came twice";
-    ASSERT_GT(given.number, last[given.process]) << "process " << given.process;
-    last[given.process] = given.number;
-    // The oldest one, wherever it is: between a fetch and the use of its range, too.
-    if (count % 400 == 399) {
-      ::kill(children[ended], SIGKILL);
-      ::waitpid(children[ended++], nullptr, 0);
-      begin();
+  Crowd crowd("segments", url, kName, std::chrono::milliseconds(0));
+  const Givers first = crowd.start_all(kProcesses);
+  ASSERT_TRUE(give(first, kSome));
+  const Givers stopped(first.begin(), first.begin() + kStopped);
+  ASSERT_TRUE(stop_between_writes(stopped, url));
+  // Wherever each one is: between a fetch and the use of its range, too.
+  Givers second;
+  for (std::size_t i = kStopped; i < kProcesses; ++i) {
+    first[i]->process().kill9();
+    second.push_back(crowd.start());
+  }
+  ASSERT_TRUE(give(second, kSome));
+  for (Giver* giver : stopped) giver->process().resume();
+  ASSERT_TRUE(give(stopped, kSome));
+  EXPECT_TRUE(crowd.end());
+  EXPECT_TRUE(crowd.all_differ());
+  std::uint64_t last = 0;
+  for (const Givers& givers : {first, second}) {
+    for (const Giver* giver : givers) {
+      EXPECT_TRUE(grow(giver->ids()));
+      last = std::max(last, giver->ids().back());
     }
   }
-  for (; ended < children.size(); ++ended) {
-    ::kill(children[ended], SIGKILL);
-    ::waitpid(children[ended], nullptr, 0);
-  }
-  ::close(ends[0]);
-  ::close(ends[1]);
   const auto status = Segments::status(url, kName);
   ASSERT_TRUE(status) << status.error();
-  EXPECT_GT(status->next, kNumbers);
+  EXPECT_GT(status->next, last);
   EXPECT_FALSE(status->stopped);
 }
 
