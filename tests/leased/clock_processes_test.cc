@@ -187,6 +187,7 @@ TEST_P(LeasedClocksTest, AClockThatJumpsForwardTooFarStopsIdsUntilItIsSetRight) 
   clock.set(0s);
   ASSERT_TRUE(give({giver}, kSome));
   EXPECT_TRUE(grow(giver->ids()));
+  EXPECT_EQ(giver->said("took worker "), 1U) << giver->log();
 
   clock.set(24h);
   Giver* const ahead = crowd.start(clock.path());

@@ -24,6 +24,14 @@ class ClientLease final : public SlotLease {
   explicit ClientLease(Lease lease) : lease_(std::move(lease)) {}
   Token token() const override { return lease_.token(); }
   bool held() const override { return lease_.held(); }
+  Result<void> resolve_doubt() override {
+    if (lease_.state() != LeaseState::kInDoubt) return {};
+    const auto renewed = lease_.renew();
+    if (renewed || lease_.state() != LeaseState::kInDoubt) return {};
+    return Error(Errc::kUnavailable,
+                 "the clock jumped, and the store has not confirmed the lease of the worker number "
+                 "since: " + renewed.error().message());
+  }
   std::chrono::nanoseconds deadline() const override { return lease_.deadline_boottime(); }
   void release() override { static_cast<void>(lease_.release()); }
 

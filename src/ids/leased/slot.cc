@@ -244,6 +244,10 @@ class SlotPermit final : public ReservingPermit {
  private:
   Result<void> look_at_lease() override HOLDFAST_REQUIRES(mutex_) {
     const auto deadline = lease_->deadline();  // First: that of a lease that has ended is no use.
+    if (!lost_ && !lease_->held()) {
+      deadline_ns = 0;  // So that the next id looks again.
+      if (auto resolved = lease_->resolve_doubt(); !resolved) return resolved;
+    }
     if (lost_ || !lease_->held()) {
       deadline_ns = 0;
       return lost_ ? *lost_

@@ -67,6 +67,9 @@ class SlotLease {
   virtual ~SlotLease() = default;
   virtual Token token() const = 0;
   virtual bool held() const = 0;
+  // A clock that jumps makes held() false until the store has confirmed the lease: asks it to.
+  // Errors: kUnavailable: the doubt stays. A lease that is lost, or in no doubt, is none.
+  virtual Result<void> resolve_doubt() { return {}; }
   virtual std::chrono::nanoseconds deadline() const = 0;  // On CLOCK_BOOTTIME.
   virtual void release() = 0;
 };

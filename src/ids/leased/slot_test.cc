@@ -24,13 +24,20 @@ struct TestLease final : SlotLease {
     end = clock.boot() + kLease;
   }
   Token token() const override { return given; }
-  bool held() const override { return clock.boot() < end; }
+  bool held() const override { return clock.boot() < end && !doubt; }
+  Result<void> resolve_doubt() override {
+    if (doubt && !answers) return Error(Errc::kUnavailable, "no answer");
+    doubt = false;
+    return {};
+  }
   nanoseconds deadline() const override { return end; }
   void release() override { end = {}; }
 
   Token given;
   FakeClock& clock;
   nanoseconds end{};
+  bool doubt = false;
+  bool answers = true;
 };
 
 class SlotTest : public ::testing::Test {
@@ -139,6 +146,31 @@ TEST_F(SlotTest, IdsEndWithTheLeaseAndGoOnWithARenewal) {
   lease->end += 10 * kLease;
   clock.pass(2 * kLease);
   EXPECT_TRUE((*again)->next());
+}
+
+TEST_F(SlotTest, ADoubtAboutTheLeaseIsNotALoss) {
+  make();
+  auto ids = take(1);
+  const std::uint64_t first = (*ids)->next()->number();
+  lease->end += 10 * kLease;
+  lease->doubt = true;
+  lease->answers = false;
+  clock.pass(2 * kLease);
+  for (int i = 0; i < 2; ++i) {
+    const auto none = (*ids)->next();
+    ASSERT_FALSE(none);
+    EXPECT_EQ(none.error().code(), Errc::kUnavailable);
+  }
+  lease->answers = true;
+  const auto id = (*ids)->next();
+  ASSERT_TRUE(id) << id.error();
+  EXPECT_GT(id->number(), first);
+  lease->doubt = true;
+  lease->end = {};
+  clock.pass(2 * kLease);
+  const auto late = (*ids)->next();
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code(), Errc::kLost) << "the store says that it ended";
 }
 
 TEST_F(SlotTest, AnotherHolderEndsThisOneForGood) {
