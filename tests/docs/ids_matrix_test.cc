@@ -155,6 +155,14 @@ TEST(IdsMatrixTest, ThePageSaysWhatTheSourcesSay) {
   EXPECT_EQ(found, made) << "HOLDFAST_UPDATE_GOLDEN=1 writes it anew";
 }
 
+// After a loss the object goes on under another number, which may be a lower one.
+TEST(IdsMatrixTest, AWorkerNumberAboveTheTimeClaimsNoOrder) {
+  const Layout layout = Layout::parse("worker:4 time:41 sequence:12").value();
+  ASSERT_TRUE(LeasedWorkers::create("memory:ids-order", "x", {.layout = layout}));
+  const auto ids = LeasedWorkers::open("memory:ids-order", "x").value().ids().value();
+  EXPECT_EQ(ids->guarantees().order, IdOrder::kNone);
+}
+
 // A manifest that says "nothing" is believed by whoever reads the page.
 TEST(IdsMatrixTest, TheMemoryStoreSaysWhatItsManifestSays) {
   ASSERT_TRUE(Segments::create("memory:ids-forgets", "x"));
