@@ -153,8 +153,13 @@ int show_workers(const IdOptions& options) {
   const auto found = open ? open->workers() : Result<std::vector<ids::HostWorker>>(open.error());
   if (!found) return id_failed(options, found.error());
   Table table({"WORKER", "HELD", "PID", "SINCE", "RESERVED UNTIL"});
+  bool damaged = false;
   for (const ids::HostWorker& each : *found) {
-    if (each.pid == 0) continue;  // Nobody has ever taken it.
+    if (!each.trouble.empty()) {
+      complain(printable(each.trouble));
+      damaged = true;
+    }
+    if (each.pid == 0) continue;  // Nobody has ever taken it, or nothing is known of it.
     const std::string since = id_time_text(each.since);
     const std::string until = id_time_text(each.reserved_until);
     if (options.common.json) {
@@ -169,7 +174,7 @@ int show_workers(const IdOptions& options) {
     }
   }
   if (!options.common.json) print(table.to_string(colour_wanted(), terminal_width()));
-  return flush_output() ? 0 : kExitError;
+  return flush_output() && !damaged ? 0 : kExitError;
 }
 
 }  // namespace

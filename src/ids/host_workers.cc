@@ -365,11 +365,16 @@ Result<std::vector<HostWorker>> HostWorkers::workers() const {
   if (!file) return file.error();
   std::vector<HostWorker> all;
   for (std::uint64_t worker = spec_.first; worker <= spec_.last; ++worker) {
+    const bool held = file->is_locked(worker - spec_.first + 1);
     const auto row = read_worker(*file, incarnation_, worker, spec_.first);
-    if (!row) return row.error();
+    if (!row && row.error().code() != Errc::kCorruptState) return row.error();
+    if (!row) {
+      all.push_back({.worker = worker, .held = held, .trouble = row.error().message()});
+      continue;
+    }
     const auto since_epoch = spec_.layout.spec().unit * row->reserved_until;
     all.push_back({.worker = worker,
-                   .held = file->is_locked(worker - spec_.first + 1),
+                   .held = held,
                    .pid = row->pid,
                    .since = milliseconds(row->since_ms),
                    .reserved_until = spec_.layout.spec().epoch + since_epoch});

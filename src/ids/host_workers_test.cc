@@ -214,6 +214,7 @@ TEST_F(HostWorkersTest, ACopyIsRefusedAndSoIsWhatIsDamaged) {
   const auto lost = workers.take();
   ASSERT_FALSE(lost);
   EXPECT_EQ(lost.error().code(), Errc::kCorruptState) << "never 'start at now'";
+  EXPECT_NE(workers.workers()->front().trouble.find("worker 0"), std::string::npos);
   put(0, "holdfast-ids 2\n");
   EXPECT_EQ(HostWorkers::open(path_).error().code(), Errc::kCorruptState);
   fs::resize_file(path_, 0);

@@ -41,6 +41,7 @@ struct HostWorker {
   std::int64_t pid = 0;               // Its holder, or the last one; 0: nobody yet.
   std::chrono::milliseconds since{};  // It was taken then, in time since 1970.
   std::chrono::milliseconds reserved_until{};  // The next holder begins there.
+  std::string trouble{};  // Why nothing is known of it; empty: it is known.
 };
 
 class HOLDFAST_EXPORT HostWorkers {
@@ -65,7 +66,7 @@ class HOLDFAST_EXPORT HostWorkers {
   // free number's row cannot be read.
   Result<std::unique_ptr<Snowflake>> take(IdClock* clock = nullptr) const;
 
-  // Errors: kCorruptState.
+  // Of each number.
   Result<std::vector<HostWorker>> workers() const;
 
  private:
