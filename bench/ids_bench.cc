@@ -13,22 +13,16 @@
 #include <atomic>
 #include <chrono>
 #include <ctime>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 
+#include "bench/slow_records.h"
 #include "holdfast/ids/snowflake.h"
 #include "holdfast/ids/uuid.h"
-#include "src/ids/segments/counter.h"
-#include "src/ids/segments/over_records.h"
-#include "src/port/records.h"
 
 namespace holdfast::ids {
 namespace {
@@ -129,44 +123,8 @@ void BareSwap(benchmark::State& state) {
 }
 BENCHMARK(BareSwap)->UseRealTime();
 
-// Answers after 5 ms, as a database in another city does.
-class SlowRecords final : public port::Records {
- public:
-  using Version = std::optional<std::uint64_t>;
-
-  Result<std::optional<port::Record>> read(const std::string& key, base::BootInstant) override {
-    const auto found = all_.find(key);
-    if (found == all_.end()) return std::optional<port::Record>();
-    return std::optional(found->second);
-  }
-  Result<Version> create(const std::string& key, const std::string& text,
-                         base::BootInstant) override {
-    all_[key] = {text, 1};
-    return Version(1);
-  }
-  Result<Version> replace(const std::string& key, std::uint64_t version, const std::string& text,
-                          base::BootInstant) override {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    all_[key] = {text, version + 1};
-    return Version(version + 1);
-  }
-  std::string forgets() const override { return {}; }
-
- private:
-  std::map<std::string, port::Record> all_;
-};
-
-std::unique_ptr<Segments> open_segments() {
-  auto records = std::make_unique<SlowRecords>();
-  if (!create_segments(*records, "bench", {}, base::BootInstant::max())) return nullptr;
-  // A range lasts longer than the store takes for the next one.
-  const SegmentsOptions options{.step_min = 4'000'000, .step_max = 64'000'000};
-  auto opened = SegmentsOverRecords::open(std::move(records), "bench", options);
-  return opened ? *std::move(opened) : nullptr;
-}
-
 void Segments_OneThread(benchmark::State& state) {
-  const auto ids = open_segments();
+  const auto ids = open_slow_segments();
   bool good = ids != nullptr && ids->next().has_value();
   for (auto _ : state) good = good && ids->next().has_value();
   if (!good) return state.SkipWithError("no number");
@@ -175,7 +133,7 @@ void Segments_OneThread(benchmark::State& state) {
 BENCHMARK(Segments_OneThread)->UseRealTime();
 
 void Segments_Batches(benchmark::State& state) {
-  const auto ids = open_segments();
+  const auto ids = open_slow_segments();
   std::vector<std::uint64_t> batch(100);
   bool good = ids != nullptr;
   for (auto _ : state) good = good && ids->next_batch(batch).value_or(0) == batch.size();
@@ -185,7 +143,7 @@ void Segments_Batches(benchmark::State& state) {
 BENCHMARK(Segments_Batches)->UseRealTime();
 
 void Segments_Tail(benchmark::State& state) {
-  const auto ids = open_segments();
+  const auto ids = open_slow_segments();
   bool good = ids != nullptr && ids->next().has_value();
   std::vector<std::uint32_t> took;
   took.reserve(50'000'000);
