@@ -6,13 +6,13 @@ export JOBS STORES
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-server build deb deb-test test test-sanitized test-newer check-sources check-all fuzz soak bench bench-peers install \
+.PHONY: help demo demo-server build deb deb-test test test-sanitized test-newer check-sources check-all fuzz soak bench bench-peers bench-peers-ids install \
   clean setup setup-embedded setup-test format
 
 help:  ## list the targets
 	@echo 'Holdfast: make TARGET'
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
-	  awk -F'|' '{ printf "  %-14s %s\n", $$1, $$2 }'
+	  awk -F'|' '{ printf "  %-15s %s\n", $$1, $$2 }'
 
 demo: setup-embedded  ## install what is needed, build, and see eight processes share a stock file
 	@cmake --preset release
@@ -69,6 +69,12 @@ bench-peers:  ## compare with other clients' locks, about 40 minutes, and write 
 	@cmake --preset bench
 	@cmake --build --preset bench -j $(JOBS) --target holdfast_peer peer_server
 	@bench/peers/run build/bench
+
+bench-peers-ids:  ## compare with other id generators, about 10 minutes, and write docs/performance-ids.md
+	@scripts/setup build test bench
+	@cmake --preset bench
+	@cmake --build --preset bench -j $(JOBS) --target holdfast_ids_peer
+	@bench/peers/run build/bench --ids
 
 deb: setup  ## make Debian packages, in build/deb/packages
 	@scripts/setup deb

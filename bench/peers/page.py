@@ -1,4 +1,4 @@
-"""docs/performance.md and its charts, made of the figures of bench/peers/run."""
+"""docs/performance.md with its charts and docs/performance-ids.md, made of the figures of bench/peers/run."""
 
 import math
 import statistics
@@ -179,9 +179,7 @@ def write(facts, path):
                                        ("redis", "etcd", "java", "go", "node", "rust")] +
                   [[peer["name"], peer["version"]] for peer in facts["peers"]
                    if not peer["ours"] and not peer["missing"]])]
-    missing = [peer for peer in facts["peers"] if peer["missing"]]
-    if missing:
-        out += ["Not measured:", ""] + [f"- {peer['name']}: {peer['missing']}." for peer in missing] + [""]
+    out += not_measured(facts)
     path = Path(path)
     folder = path.parent / "performance"
     folder.mkdir(parents=True, exist_ok=True)
@@ -189,3 +187,123 @@ def write(facts, path):
         if of_store(facts, store):
             (folder / f"{store}.svg").write_text(chart(facts, store), encoding="utf-8")
     path.write_text("\n".join(out).rstrip() + "\n", encoding="utf-8")
+
+
+# One paragraph for each generator of the comparison of ids, as its source has it.
+IDS_DIFFER = {
+    "Holdfast": "One atomic word holds time and sequence, and a compare-and-swap moves it: there is no lock. A full "
+                "millisecond waits for the next one. Time never follows a clock that is set back. A worker number may "
+                "be a lease, with a time that is reserved in the store before an id has it. A block gives one thread "
+                "a run of ids. Segments give numbers of a counter; here the store answers in 5 ms.",
+    "sonyflake": "A unit is 10 ms with 256 ids, and the machine's number has 16 bits. By default these are the lower "
+                 "bits of the private IPv4 address. A mutex guards each id. The caller sleeps when the unit is full. "
+                 "After a clock that is set back it counts on from the last time, and sleeps for the difference. "
+                 "Bits and unit can be set.",
+    "yitter": "It has 6 bits for the worker and 6 for the sequence by default, and one static lock. A full millisecond "
+              "borrows the next one, up to 2,000 times. Then the caller spins with the lock until the clock has caught "
+              "up. A clock that is set back uses reserved low sequence numbers for past milliseconds. The user "
+              "chooses the worker's number.",
+    "UidGenerator": "A unit is a second with 8,192 ids. Each start takes a new worker number from a table, for good. "
+                    "The default generator spins with its lock until the next second, and throws after a clock that is "
+                    "set back. The cached one fills a ring ahead with counted seconds, and reads no clock "
+                    "after the start. An empty ring throws; the driver asks again. The driver sets the 29 bits of its README, "
+                    "because the default's 28 bits ended in 2024.",
+    "Leaf": "Its segments come from a row of MySQL. A tenth of a segment used starts the load of the next one. The "
+            "step doubles up to 1,000,000 when a segment lasted less than 15 minutes. Its snowflake has Twitter's "
+            "bits and a worker number from a sequential node of ZooKeeper. It waits for a clock that is back by up to "
+            "5 ms, and else answers an error. A new millisecond begins below 100 at random.",
+    "TinyID": "It gives segments alone. A server over MySQL hands them out by HTTP, and a client in Java keeps two. A "
+              "fifth of a segment used starts the load of the next one. Several databases share the numbers by "
+              "remainders.",
+}
+TWITTERS = "Twitter's bits"
+# (words, figure, whether more is better). Each language reads the clock at a price of its own.
+MEASURES = [("ids per second", "ids_per_s", True), ("p50 of a call without the clock's part, ns", "p50_ns", False),
+            ("p99 of a call without the clock's part, ns", "p99_ns", False),
+            ("p99.99 of a call, ns", "p9999_ns", False), ("longest call, ns", "max_ns", False),
+            ("ahead of the clock, ms", "ahead_ms", False)]
+
+
+def share_of_cap(peer):
+    cap = median(peer, "cap")
+    return f"{median(peer, 'ids_per_s') / cap:,.1%}" if cap else "-"
+
+
+def tables_of_ids(facts):
+    peers = [peer for peer in facts["peers"] if peer["figures"].get("ids_per_s")]
+    rates = table(["generator", "layout", "cap of the layout, ids/s", "ids/s", "share of the cap",
+                   "ahead of the clock, ms"],
+                  [[peer["name"], f"`{peer['figures']['layout'][0]}`" if peer["figures"]["layout"][0] else "-",
+                    number(median(peer, "cap")), rate(peer, "ids_per_s"), share_of_cap(peer),
+                    number(median(peer, "ahead_ms"))] for peer in peers])
+    times = table(["one call", "p50, ns", "p99, ns", "p99.99, us", "longest, ms", "the clock's part, ns"],
+                  [[peer["name"], number(median(peer, "p50_ns")), number(median(peer, "p99_ns")),
+                    number(median(peer, "p9999_ns") / 1e3, 1), number(median(peer, "max_ns") / 1e6, 1),
+                    number(median(peer, "clock_ns"))] for peer in peers])
+    return rates + "\n" + times
+
+
+def compared_ids(facts):
+    """(whether ours is ahead, sentence) of each figure: ours beside the best peer with the same bits."""
+    same = [peer for peer in facts["peers"] if TWITTERS in peer["name"] and peer["figures"].get("ids_per_s")]
+    ours = next((peer for peer in same if peer["ours"]), None)
+    others = [peer for peer in same if not peer["ours"]]
+    if ours is None or not others:
+        return
+    for words, figure, more in MEASURES:
+        def value(peer):
+            return median(peer, figure) - ("without the clock" in words) * median(peer, "clock_ns")
+        other = (max if more else min)(others, key=value)
+        mine, its = value(ours), value(other)
+        if mine != its:
+            yield (mine > its) == more, f"{words}: {ours['name']} {number(mine)}, {other['name']} {number(its)}"
+
+
+def seen_ids(facts):
+    """Sentences about calls that failed and ids that did not grow."""
+    for peer in facts["peers"]:
+        if median(peer, "refused"):
+            yield f"{peer['name']}, threw at {number(median(peer, 'refused'))} calls of a round."
+        if sum(peer["figures"].get("fell", [])):
+            yield f"{peer['name']}, gave ids that were not above the one before."
+
+
+def not_measured(facts):
+    lines = [f"- {peer['name']}: {peer['missing']}." for peer in facts["peers"] if peer["missing"]]
+    return ["Not measured:", "", *lines, ""] if lines else []
+
+
+def write_ids(facts, path):
+    machine, compared = facts["machine"], list(compared_ids(facts))
+    behind, ahead = ([words for won, words in compared if won == wanted] for wanted in (False, True))
+    out = ["# Performance of ids", "",
+           "This page compares the id generators of Holdfast with others, each in its own language. "
+           "`make bench-peers-ids` wrote it.", "",
+           "A layout is a cap: its sequence gives so many ids in a unit of time. Then a generator waits, or takes ids "
+           "of the future. So a rate counts together with how far ahead of the clock its ids are, and with the "
+           "longest call.", "",
+           "## The same bits", "",
+           "Each line has Holdfast with Twitter's bits, and the best of the others with these bits.", "",
+           "A peer is better in:", ""]
+    out += [f"- {words}." for words in behind] or ["- no figure of this run."]
+    out += ["", "Holdfast is better in:", ""] + ([f"- {words}." for words in ahead] or ["- no figure of this run."])
+    out += ["", "## All", "", tables_of_ids(facts),
+            "One thread asks as fast as it can; the line with blocks has two threads, each with a block. A call's "
+            "time therefore includes the wait for the next unit. It also includes the clock's part.", ""]
+    seen = list(seen_ids(facts))
+    out += [" ".join(seen), ""] if seen else []
+    out += ["## How they differ", ""]
+    for name, words in IDS_DIFFER.items():
+        out += [f"**{name}.** {words}", ""]
+    out += ["## How it was measured", "",
+            f"Date: {machine['date']}. Machine: {machine['processors']} processors ({machine['model']}), Linux "
+            f"{machine['kernel']}. Before the rounds its load was {min(facts['loads']):.1f} to "
+            f"{max(facts['loads']):.1f}; the generators are one or two of it.", "",
+            f"Each figure is the median of {facts['rounds']} interleaved rounds; ± is half the distance between the "
+            f"extremes. A round asks for {facts['seconds']:g} seconds without a look at the clock for each id, and as "
+            "long with one. A lead over the clock is the greatest of a round.", "",
+            table(["part", "version"], [[name, machine[name]] for name in ("java", "go")] +
+                  sorted({(peer["name"].split(",")[0], peer["version"]) for peer in facts["peers"]
+                          if not peer["ours"] and not peer["missing"]}))]
+    out += not_measured(facts)
+    Path(path).write_text("\n".join(out).rstrip() + "\n", encoding="utf-8")
