@@ -1,0 +1,96 @@
+"""Tests of bench/peers: the page of the id generators says who is better, and a driver that fails counts."""
+
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+PEERS = Path(__file__).resolve().parents[2] / "bench" / "peers"
+sys.path.insert(0, str(PEERS))
+
+import ids  # noqa: E402
+import page  # noqa: E402
+from drivers import Peer  # noqa: E402
+
+FIGURES = {"ids_per_s": 4_000_000, "cap": 4_096_000, "ahead_ms": 0, "p50_ns": 90, "p99_ns": 120, "p9999_ns": 1_000,
+           "max_ns": 2_000_000, "clock_ns": 30, "refused": 0, "fell": 0, "layout": "time:41"}
+
+
+def peer(name, ours=False, missing="", **figures):
+    values = {} if missing else {figure: [value] for figure, value in (FIGURES | figures).items()}
+    return {"name": name, "store": "ids", "ours": ours, "version": "1", "missing": missing, "figures": values}
+
+
+def page_of(*peers):
+    machine = {"date": "2026-11-28", "processors": 2, "model": "x", "kernel": "6", "java": "17", "go": "1"}
+    facts = {"machine": machine, "rounds": 5, "seconds": 3, "loads": [0.5, 1.5], "peers": list(peers)}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "page.md"
+        page.write_ids(facts, path)
+        return path.read_text(encoding="utf-8")
+
+
+def parts(text):
+    """What the page lists as better in a peer, and in Holdfast."""
+    peers, ours = text.split("A peer is better in:")[1].split("## All")[0].split("Holdfast is better in:")
+    return peers, ours
+
+
+class PageTest(unittest.TestCase):
+    def test_a_peer_that_is_better_is_said_so(self):
+        peers, ours = parts(page_of(peer("Holdfast, Twitter's bits", True),
+                                    peer("b, Twitter's bits", ids_per_s=4_090_000, max_ns=3_000_000)))
+        self.assertIn("ids per second: Holdfast, Twitter's bits 4,000,000, b, Twitter's bits 4,090,000.", peers)
+        self.assertNotIn("ids per second", ours)
+        self.assertIn("longest call", ours)
+        self.assertNotIn("longest call", peers)
+
+    def test_a_lead_over_the_clock_is_worse(self):
+        peers, ours = parts(page_of(peer("Holdfast, Twitter's bits", True), peer("b, Twitter's bits", ahead_ms=5)))
+        self.assertIn("ahead of the clock", ours)
+        self.assertNotIn("ahead of the clock", peers)
+
+    def test_the_price_of_the_clock_is_not_the_generator_s(self):
+        peers, _ = parts(page_of(peer("Holdfast, Twitter's bits", True),
+                                 peer("b, Twitter's bits", p50_ns=100, clock_ns=80)))
+        self.assertIn("p50 of a call without the clock's part, ns: Holdfast, Twitter's bits 60, b, Twitter's bits 20",
+                      peers)
+
+    def test_other_bits_are_in_the_table_alone(self):
+        text = page_of(peer("Holdfast, Twitter's bits", True), peer("b, Twitter's bits"),
+                       peer("c, its own bits", ids_per_s=9_000_000))
+        self.assertNotIn("c, its own bits", "".join(parts(text)))
+        self.assertIn("| c, its own bits | `time:41` | 4,096,000 | 9,000,000 ±0% | 219.7% | 0 |", text)
+
+    def test_a_missing_generator_is_named_with_the_reason(self):
+        text = page_of(peer("Holdfast, Twitter's bits", True), peer("d", missing="no package"))
+        self.assertIn("- d: no package.", text)
+        self.assertNotIn("| d |", text)
+
+    def test_refused_calls_and_ids_that_fell_are_told(self):
+        text = page_of(peer("Holdfast, Twitter's bits", True), peer("e", refused=7), peer("f", fell=1))
+        self.assertIn("e, threw at 7 calls of a round.", text)
+        self.assertIn("f, gave ids that were not above the one before.", text)
+
+
+class AskTest(unittest.TestCase):
+    def ask(self, script):
+        asked = Peer("x", "ids", "c++", "twitter", ["sh", "-c", script])
+        ids.ask(asked, 1.0)
+        return asked.figures
+
+    def test_the_figures_of_a_line_are_kept(self):
+        figures = self.ask("""echo '{"layout": "", "ids_per_s": 5.5, "fell": 2}'""")
+        self.assertEqual(figures, {"ids_per_s": [5.5], "fell": [2], "layout": [""]})
+
+    def test_a_driver_that_fails_gives_its_last_word(self):
+        with self.assertRaisesRegex(RuntimeError, "an id is not above"):
+            self.ask("""echo '{"layout": ""}'; echo first >&2; echo 'an id is not above the one before' >&2; exit 1""")
+
+    def test_a_driver_that_says_nothing_fails(self):
+        with self.assertRaisesRegex(RuntimeError, "no output"):
+            self.ask("true")
+
+
+if __name__ == "__main__":
+    unittest.main()
