@@ -29,6 +29,7 @@ PAGES = [
     "docs/guide",
     "docs/ids-matrix.md",
     "docs/internals",
+    "docs/performance-ids.md",
     "docs/release-notes",
     "docs/stores",
     "tests/README.md",
