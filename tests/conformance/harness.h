@@ -222,6 +222,21 @@ class StoreConformance : public ::testing::TestWithParam<StoreUnderTest> {
     return ::testing::AssertionFailure() << result.error().message();
   }
 
+  // Waits in the queue until it is granted, which the test's time limits.
+  ::testing::AssertionResult is_granted(const std::string& owner, const Request& request,
+                                        std::chrono::seconds within) {
+    const auto until = std::chrono::steady_clock::now() + within;
+    auto state = client(owner).acquire(request);
+    for (std::uint64_t beat = 1; state && state->status == AcquisitionStatus::kWaiting; ++beat) {
+      if (std::chrono::steady_clock::now() > until) {
+        return ::testing::AssertionFailure() << "it was not granted in time";
+      }
+      client(owner).inbox().next(request.id, 300ms);
+      state = client(owner).renew(request.name, request.id, beat, request.ttl, request.waiter_ttl);
+    }
+    return holds(state);
+  }
+
   std::unique_ptr<Site> site_;
 
  private:
@@ -293,20 +308,6 @@ class KeptConformance : public LiveConformance {
   }
   ::testing::AssertionResult comes_free(const std::string& name, std::chrono::seconds within) {
     return is_granted("next", Request(name, fresh()).leases(kLong, kLong), within);
-  }
-  // Waits in the queue until it is granted, which the test's time limits.
-  ::testing::AssertionResult is_granted(const std::string& owner, const Request& request,
-                                        std::chrono::seconds within) {
-    const auto until = std::chrono::steady_clock::now() + within;
-    auto state = client(owner).acquire(request);
-    for (std::uint64_t beat = 1; state && state->status == AcquisitionStatus::kWaiting; ++beat) {
-      if (std::chrono::steady_clock::now() > until) {
-        return ::testing::AssertionFailure() << "it was not granted in time";
-      }
-      client(owner).inbox().next(request.id, 300ms);
-      state = client(owner).renew(request.name, request.id, beat, request.ttl, request.waiter_ttl);
-    }
-    return holds(state);
   }
 };
 

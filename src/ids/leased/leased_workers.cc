@@ -132,6 +132,8 @@ Result<std::unique_ptr<Snowflake>> LeasedWorkers::take(std::int64_t start_above)
     if (!*lease) continue;
     auto taken = take_slot(head, worker, std::make_unique<ClientLease>(**std::move(lease)),
                            start_above, setting);
+    // Another holder came between the lease and the claim.
+    if (!taken && taken.error().code() == Errc::kLost) continue;
     if (!taken || *taken) return taken;
     ++ahead;
   }
