@@ -313,8 +313,8 @@ TEST(ClockPolicyTest, TextsAreReadBack) {
     EXPECT_EQ(policy->to_string(), text);
   }
   for (const char* text : {"", "logical:1", "wait", "wait:-1ms", "step:0", "extension:17:1ms",
-                           "logical lend:1ms", "logical borrow:x", "logical ", "logical forward:0ms",
-                           "logical forward"}) {
+                           "logical lend:1ms", "logical borrow:x", "logical ",
+                           "logical forward:0ms", "logical forward"}) {
     EXPECT_FALSE(ClockPolicy::parse(text)) << text;
   }
 }

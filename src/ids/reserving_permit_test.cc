@@ -14,9 +14,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-Layout leaf() { return *Layout::parse("leaf"); }
+Layout twitter_bits() { return *Layout::parse("twitter"); }
 
-// What is kept of a worker, and what a write of it does.
+// A store of one worker, with what a write to it does.
 struct Shelf {
   ReservingPermit::Bounds kept;
   enum class Write { kWorks, kIsLost, kIsAppliedAndUnknown } write = Write::kWorks;
@@ -25,7 +25,7 @@ struct Shelf {
 class ShelfPermit final : public ReservingPermit {
  public:
   ShelfPermit(Shelf& shelf, FakeClock& clock)
-      : ReservingPermit(leaf(),
+      : ReservingPermit(twitter_bits(),
                         {.step = seconds(10),
                          .small = seconds(1),
                          .forward_at_most = seconds(60),
@@ -54,8 +54,8 @@ class ReservingPermitTest : public ::testing::Test {
   std::unique_ptr<Snowflake> take() {
     const std::int64_t above = shelf_.kept.reserved_until - 1;
     permit_ = std::make_shared<ShelfPermit>(shelf_, clock_);
-    EXPECT_TRUE(permit_->ended(std::max(above + 1, leaf().unit_of(clock_.wall()))));
-    auto made = Snowflake::make({.layout = leaf(),
+    EXPECT_TRUE(permit_->ended(std::max(above + 1, twitter_bits().unit_of(clock_.wall()))));
+    auto made = Snowflake::make({.layout = twitter_bits(),
                                  .worker = 1,
                                  .policy = ClockPolicy::step_sequence(1'024),
                                  .start_above = above,

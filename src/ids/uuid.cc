@@ -26,8 +26,8 @@ constexpr std::uint64_t low_bits(std::uint64_t value, int bits) {
 
 }  // namespace
 
-// What a process works on. In a forked child another thread may have had the mutex at the fork, so
-// the child has a state of its own from its first call on.
+// The state that a process works on. In a forked child another thread may have had the mutex at the
+// fork, so the child has a state of its own from its first call on.
 template <typename State>
 class PerProcess {
  public:

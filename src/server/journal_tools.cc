@@ -102,7 +102,7 @@ bool is_there(const std::string& path) {
   return std::filesystem::exists(std::filesystem::symlink_status(path, error));
 }
 
-// Of what an operator writes, also as the journal's URL.
+// An operator may also write the journal's URL.
 Result<std::string> path_of(const std::string& given) {
   constexpr std::string_view kSqlite = "sqlite:";
   if (given.starts_with(kSqlite) && !given.starts_with("sqlite://")) {
@@ -111,8 +111,8 @@ Result<std::string> path_of(const std::string& given) {
   if (given.find("://") == given.npos) return whole(given);
   return Error(Errc::kUnsupported,
                "'" + given +
-                   "' is no journal's folder or backup. For a journal on etcd use etcd's own tools: "
-                   "'etcdctl snapshot save' and 'etcdctl snapshot status'");
+                   "' is no journal's folder or backup. For a journal on etcd use etcd's own "
+                   "tools: 'etcdctl snapshot save' and 'etcdctl snapshot status'");
 }
 
 // A copy beside its place first, so that a crash leaves no half of one.

@@ -33,7 +33,9 @@ Result<void> check_options(const holdfast::Mode& mode, const AcquireOptions& opt
   }
   const milliseconds lock_delay = options.lock_delay.value_or(milliseconds::zero());
   if (lock_delay < milliseconds::zero()) return bad("a lock_delay cannot be negative");
-  if (lock_delay > kLongestTtl - options.ttl) return bad("a ttl and its lock_delay are at most 24 h");
+  if (lock_delay > kLongestTtl - options.ttl) {
+    return bad("a ttl and its lock_delay are at most 24 h");
+  }
   if (options.max_hold < milliseconds::zero()) return bad("max_hold cannot be negative");
   if (options.min_remaining < milliseconds::zero() ||
       options.min_remaining > RenewalSchedule(options.ttl).safe_part()) {

@@ -76,8 +76,8 @@ void Core::try_to_adopt(const std::shared_ptr<Adoption>& adoption) {
         const Duration waiter_ttl = RenewalSchedule::waiter_lease(acquisition.ttl);
         Outgoing outgoing{
             adoption->acquisition,
-            {acquisition.stored_name, acquisition.id, seq, acquisition.lease_at_store(), waiter_ttl, {},
-             /*adopts=*/true},
+            {acquisition.stored_name, acquisition.id, seq, acquisition.lease_at_store(), waiter_ttl,
+             {}, /*adopts=*/true},
             acquisition.ttl};
         outgoing.adopted = std::move(done);
         outgoing.end = adoption->until;

@@ -17,7 +17,8 @@ void Renewing::send_out(const AcquisitionPtr& acquisition, std::uint64_t seq, bo
   const Duration waiter_ttl = RenewalSchedule::waiter_lease(acquisition->ttl);
   Outgoing outgoing{
       acquisition,
-      {acquisition->stored_name, acquisition->id, seq, acquisition->lease_at_store(), waiter_ttl, {}},
+      {acquisition->stored_name, acquisition->id, seq, acquisition->lease_at_store(), waiter_ttl,
+       {}},
       waiter_ttl,
       waiting};
   if (!waiting) {

@@ -157,7 +157,7 @@ TEST(IdsMatrixTest, ThePageSaysWhatTheSourcesSay) {
 
 // After a loss the object goes on under another number, which may be a lower one.
 TEST(IdsMatrixTest, AWorkerNumberAboveTheTimeClaimsNoOrder) {
-  const Layout layout = Layout::parse("worker:4 time:41 sequence:12").value();
+  const Layout layout = Layout::parse("worker:10 time:41 sequence:12").value();
   ASSERT_TRUE(LeasedWorkers::create("memory:ids-order", "x", {.layout = layout}));
   const auto ids = LeasedWorkers::open("memory:ids-order", "x").value().ids().value();
   EXPECT_EQ(ids->guarantees().order, IdOrder::kNone);

@@ -66,7 +66,7 @@ class HOLDFAST_EXPORT HostWorkers {
   // free number's row cannot be read.
   Result<std::unique_ptr<Snowflake>> take(IdClock* clock = nullptr) const;
 
-  // Of each number.
+  // Tells of each number.
   Result<std::vector<HostWorker>> workers() const;
 
  private:

@@ -31,7 +31,7 @@ bool has_endless_key(std::string_view toml);
 
 // "2026-11-21T05:00:03.123Z"
 std::string iso_time(std::chrono::system_clock::time_point at);
-// Of a time since 1970, also of one that no time_point holds.
+// The same from a time since 1970, also from one that no time_point holds.
 std::string iso_time(std::chrono::milliseconds unix_time);
 
 // "05:00:03" today, "Nov 20 05:00" otherwise, in the user's time zone.

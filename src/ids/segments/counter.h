@@ -62,8 +62,9 @@ struct Range {
 };
 
 // Guarantee: a range is answered only after its write was committed, once, and to this object
-// alone, while the namespace has this counter. Ranges of one object grow. A counter that is missing, damaged, stopped, or lower than this
-// object has seen is kCorruptState; the last one also stops the counter for everybody.
+// alone, while the namespace has this counter. Ranges of one object grow. A counter that is
+// missing, damaged, stopped, or lower than this object has seen is kCorruptState; the last one also
+// stops the counter for everybody.
 // Not guaranteed: that a range is used: a request whose reply is lost may leave a gap.
 // Thread-safety: one thread at a time. Ownership: the records must outlive it.
 class Counter {

@@ -29,10 +29,8 @@ bool Supply::offer(const Range& range) {
   if (range.first < above_) return false;
   const auto size = static_cast<std::uint32_t>(range.count);
   // At 1 no claim comes to the level: the next range is fetched when it is asked for.
-  const std::uint32_t level =
-      options_.fill_level >= 1
-          ? size + 1
-          : std::max(static_cast<std::uint32_t>(static_cast<double>(size) * options_.fill_level), 1U);
+  const auto share = static_cast<std::uint32_t>(static_cast<double>(size) * options_.fill_level);
+  const std::uint32_t level = options_.fill_level >= 1 ? size + 1 : std::max(share, 1U);
   if (!slots.fill(range.first, size, level)) return false;
   above_ = range.end();
   return true;

@@ -168,7 +168,8 @@ class EtcdJournal final : public port::Journal {
   std::atomic<std::size_t> keeper_{0};
   base::BootInstant next_keep_{};
 
-  // Of etcd's database, as a member said last; zero: none has. An answer may outlive the journal.
+  // The size of etcd's database, as a member said last; zero: none has. An answer may outlive the
+  // journal.
   const std::shared_ptr<std::atomic<std::uint64_t>> size_ =
       std::make_shared<std::atomic<std::uint64_t>>(0);
   base::BootInstant next_size_{};

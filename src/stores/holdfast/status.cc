@@ -58,7 +58,8 @@ void add_disk(port::Findings& findings, const ServiceStatus& status) {
   if (status.disk_size == 0) return;
   const std::uint64_t used = status.disk_size - std::min(status.disk_free, status.disk_size);
   const std::uint64_t percent = used / (status.disk_size / 100 + 1);
-  const std::string text = "the journal's disk, or etcd's quota, is " + std::to_string(percent) + " % full";
+  const std::string text =
+      "the journal's disk, or etcd's quota, is " + std::to_string(percent) + " % full";
   if (percent >= kNearlyFull) {
     port::add(findings, Severity::kWarning, "disk", text + ": when it is full, no lock is granted",
               "make room on the disk of " + status.place);
