@@ -304,7 +304,8 @@ def write_ids(facts, path):
             f"{max(facts['loads']):.1f}; the generators are one or two of it.", "",
             f"Each figure is the median of {facts['rounds']} interleaved rounds; ± is half the distance between the "
             f"extremes. A round asks for {facts['seconds']:g} seconds without a look at the clock for each id, and as "
-            "long with one. A lead over the clock is the greatest of a round.", "",
+            "long with one. A lead over the clock is the greatest of a round. A rate may have up to 1,024 ids too many: "
+            "the drivers look at the clock that seldom, so a small cap can seem passed.", "",
             table(["part", "version"], [[name, machine[name]] for name in ("java", "go")] +
                   sorted({(peer["name"].split(",")[0], peer["version"]) for peer in facts["peers"]
                           if not peer["ours"] and not peer["missing"]}))]
