@@ -114,7 +114,10 @@ Result<Acquiring::AcquisitionPtr> Acquiring::make_acquisition(std::string name,
   const Duration lock_delay = options.lock_delay.value_or(milliseconds::zero());
   const bool outlives = options.outlives_client || lock_delay > Duration::zero();
   if (outlives && !may_outlive_) {
-    return Error(Errc::kUnsupported, "leases of this store end with their client");
+    return Error(Errc::kUnsupported, "leases of this store end with their client, and " +
+                                         std::string(options.outlives_client ? "outlives_client"
+                                                                             : "a lock_delay") +
+                                         " needs one that goes on");
   }
   std::string stored_name = stored(name);
   auto acquisition =

@@ -112,16 +112,6 @@ TEST_F(ZookeeperCountersTest, AFolderThatIsGoneOrNewEndsTheObject) {
   }
 }
 
-// The server removes an empty container by itself, and its next namesake would begin at 0.
-TEST_F(ZookeeperCountersTest, AContainerIsNoFolder) {
-  const Other other;
-  other.create(prefix_, 0);
-  other.create(prefix_ + "/orders", ZOO_CONTAINER);
-  const Error why = refusal(url_, "orders");
-  EXPECT_EQ(why.code(), Errc::kInvalidArgument);
-  EXPECT_THAT(why.message(), HasSubstr("by itself"));
-}
-
 TEST_F(ZookeeperCountersTest, ALargeBatchComesInParts) {
   ASSERT_TRUE(StoreCounter::create(url_, "orders", 0));
   const auto ids = open_counter(url_, "orders", 2'500);

@@ -60,11 +60,6 @@ class ZookeeperCounter final : public port::NativeCounter {
     }
     if (found->rc == ZBADARGUMENTS) return unfit("no node can have this name");
     if (found->rc != ZOK) return error_of(found->rc, false, "reading " + folder_);
-    if (found->stat.owner != 0) {
-      return unfit(
-          "it is a container, or ends with a session or a time: the server removes it by itself, "
-          "and the numbers would begin anew. Make it as a plain node");
-    }
     return {};
   }
 

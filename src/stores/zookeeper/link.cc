@@ -69,8 +69,7 @@ std::string odd_number_of(const std::string& servers) {
 NodeStat stat_from(const Stat* stat) {
   if (stat == nullptr) return {};
   return {static_cast<std::uint64_t>(stat->czxid), static_cast<std::uint64_t>(stat->mzxid),
-          stat->version, stat->cversion, stat->dataLength, stat->mtime,
-          stat->ephemeralOwner};
+          stat->version, stat->cversion, stat->dataLength, stat->mtime};
 }
 
 void answer(const void* data, Reply reply) {

@@ -31,7 +31,6 @@ struct NodeStat {
   std::int32_t children_version = 0;
   std::int32_t length = 0;  // Length of the data.
   std::int64_t changed_ms = 0;  // When it was modified, by the leader's clock.
-  std::int64_t owner = 0;       // A session; of containers and nodes with a time a mark.
 };
 
 struct Reply {
