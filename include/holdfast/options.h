@@ -43,12 +43,12 @@ struct AcquireOptions {
   bool auto_renew = true;
   // How long the lock stays closed to others after this holder's lease when the holder does not
   // release it: it crashed, was cut off, or lost the lease. Its last requests to other services may
-  // still be under way then, and this gives them time to arrive (the lock-delay of Chubby).
-  // release() and a break open the lock at once. Together with the ttl at most 24 h. Counts at the
-  // store, by its clock. It begins with the first renewal where the lock was handed over by
-  // another holder: the grant is reported after that. Where leases live by their client's session,
-  // this lease gets one of its own, as with `outlives_client`, with the same errors. Not set: what
-  // ClientOptions::names says, else none.
+  // still be under way then (the lock-delay of Chubby). release() and a break open the lock at
+  // once. Counts at the store, by its clock; with the ttl at most 24 h. It begins with the first
+  // renewal where another holder handed the lock over: the grant is reported after that. Where
+  // leases live by their client's session, this one gets one of its own, as with
+  // `outlives_client`, with the same errors. An upgrade ends with the shared lease under it: name
+  // the delay for that. Not set: what ClientOptions::names says, else none.
   std::optional<std::chrono::milliseconds> lock_delay{};
   // A grant is reported only while at least this much of the lease is left; otherwise the lease is
   // renewed first. Zero: one heartbeat.

@@ -57,6 +57,13 @@ void Releasing::end_locally(const AcquisitionPtr& acquisition) {
   }
 }
 
+// Where another process has adopted a lease, a release would end that one's hold, and where a
+// lock-delay follows a loss, it would end the delay.
+bool Releasing::must_run_out(const Acquisition& acquisition) {
+  const bool delayed = acquisition.lock_delay > Duration::zero() && acquisition.why_lost();
+  return delayed || acquisition.renewal->taken_over();
+}
+
 // An answer, when the store need not be asked. `loss`: how the lease ended before.
 std::optional<Result<void>> Releasing::begin_release(const AcquisitionPtr& acquisition,
                                                      std::optional<Error>& loss) {
@@ -66,10 +73,7 @@ std::optional<Result<void>> Releasing::begin_release(const AcquisitionPtr& acqui
   look_at_deadline(acquisition);
   loss = acquisition->why_lost();
   end_locally(acquisition);
-  // Where another process has adopted this lease, a release would end that one's hold, and where a
-  // lock-delay follows a loss, it would end the delay.
-  const bool delayed = loss && acquisition->lock_delay > Duration::zero();
-  if (!acquisition->renewal->taken_over() && !delayed) return std::nullopt;
+  if (!must_run_out(*acquisition)) return std::nullopt;
   acquisition->released = Result<void>(*loss);
   return *loss;
 }
@@ -238,9 +242,8 @@ void Releasing::release_later(const AcquisitionPtr& acquisition, std::optional<B
   const bool stays = left || (at && *at > base::BootClock::now());
   reports_.ended(*acquisition, stays ? HoldEnd::kDetached : HoldEnd::kReleased);
   end_locally(acquisition);
-  // A lease that the store keeps for a time, or that another process has taken over, is not
-  // released here.
-  if (!left && !acquisition->renewal->taken_over()) send_release(acquisition);
+  // A lease that the store keeps for a time is not released here.
+  if (!left && !must_run_out(*acquisition)) send_release(acquisition);
 }
 
 // Repeated until the store answers or the lease is over by itself.

@@ -35,6 +35,7 @@ class Releasing : public Renewing {
  private:
   struct Giving;
   port::AcquisitionRequest release_of(const Acquisition& acquisition) const;
+  static bool must_run_out(const Acquisition& acquisition);
   std::optional<Result<void>> begin_release(const AcquisitionPtr& acquisition,
                                             std::optional<Error>& loss) HOLDFAST_REQUIRES(mutex_);
   Result<void> end_release(const AcquisitionPtr& acquisition, const std::optional<Error>& loss,

@@ -10,7 +10,7 @@ import harness
 from harness import CliCase
 
 # Argument 1: a file in which each of so many (2) processes that do nothing else notes the time, over
-# and over. They end by themselves.
+# and over, once a line comes on stdin. They end by themselves.
 CROWD = """
 import mmap, os, signal, struct, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -27,14 +27,19 @@ for i in range(count):
             time.sleep(0)
 print("ready", flush=True)
 signal.alarm(120)
+sys.stdin.readline()
 os.close(write_end)
 signal.pause()
 """
 
 
-def process_state(pid):
-    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-        return file.read().rpartition(")")[2].split()[0]
+def stands_still(pid):
+    """All threads: one may still be in a call of the kernel that gets a lock."""
+    states = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/stat", encoding="ascii", errors="replace") as file:
+            states.append(file.read().rpartition(")")[2].split()[0])
+    return set(states) == {"T"}
 
 
 def writes_to(files, pid):
@@ -61,16 +66,16 @@ class CrowdTest(CliCase):
             self.skipTest("there is no python3 for others than root")
 
     def stop_between_commits(self, running):
-        """One that is stopped in the middle of a commit keeps the file's lock (docs/stores/sqlite.md).
-        Beside a crowd a commit takes long."""
+        """One that is stopped in the middle of a commit keeps the file's lock, as the store's page says."""
         files = [os.stat(self.path(name)).st_ino for name in os.listdir(self.dir)
                  if name.startswith("locks.db")]
         while True:
             running.signal(signal.SIGSTOP)
-            self.until(lambda: process_state(running.pid) == "T", "the program stands still")
+            self.until(lambda: stands_still(running.pid), "the program stands still")
             if not writes_to(files, running.pid):
                 return
             running.signal(signal.SIGCONT)
+            self.until(lambda: not writes_to(files, running.pid), "the commit has ended")
 
     def test_a_command_of_many_busy_processes_is_dead_before_the_next_one_holds(self):
         count = 60
@@ -79,9 +84,11 @@ class CrowdTest(CliCase):
             file.write(bytes(8 * count))
         os.chmod(notes, 0o666)
         running = self.run_locked("--ttl", "1500ms", "job", "--", "python3", "-S", "-c", CROWD,
-                                  notes, str(count), before=self.before)
+                                  notes, str(count), before=self.before, stdin=-1)
         self.assertEqual(running.line(), "ready")
         self.stop_between_commits(running)
+        running.process.stdin.write(b"\n")
+        running.process.stdin.flush()
         successor = self.run_locked(
             "job", "--", "python3", "-S", "-c",
             "import time; print(time.clock_gettime(time.CLOCK_BOOTTIME))", before=self.before)
@@ -89,7 +96,9 @@ class CrowdTest(CliCase):
         running.signal(signal.SIGCONT)
         self.assertEqual(running.status(), 123)
         with open(notes, "rb") as file:
-            self.assertLess(max(struct.unpack(f"{count}d", file.read())), since)
+            last = max(struct.unpack(f"{count}d", file.read()))
+        self.assertGreater(last, 0, "nobody was busy")
+        self.assertLess(last, since)
 
 
 if __name__ == "__main__":

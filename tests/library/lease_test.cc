@@ -50,8 +50,19 @@ TEST_P(LeaseTest, ALockDelayKeepsOthersOutAfterALossAndNotAfterARelease) {
   const auto end = base::BootInstant(lost.deadline_boottime());
   ASSERT_TRUE(fires(lost.lost()));
   EXPECT_TRUE(fails_with(lost.release(), Errc::kLost));
-  const Lease next = take(bob.mutex("orders"), {.wait = kPatience});
-  EXPECT_GE(base::BootClock::now(), end + 1950ms);
+  {
+    const Lease next = take(bob.mutex("orders"), {.wait = kPatience});
+    EXPECT_GE(base::BootClock::now(), end + 1950ms);
+  }
+  base::BootInstant forgotten{};
+  {
+    const Lease lease = take(alice.mutex("orders"), {.wait = kPatience, .ttl = 2s,
+                                                     .auto_renew = false, .lock_delay = 2s});
+    forgotten = base::BootInstant(lease.deadline_boottime());
+    ASSERT_TRUE(fires(lease.lost()));
+  }
+  const Lease last = take(bob.mutex("orders"), {.wait = kPatience});
+  EXPECT_GE(base::BootClock::now(), forgotten + 1950ms) << "the handle's end released it";
 }
 
 TEST_P(LeaseTest, ReleaseAndRenewOfALostLeaseSaySo) {
