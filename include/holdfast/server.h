@@ -81,6 +81,11 @@ struct ServerOptions {
   bool clients_stopped = false;
   // On a shared journal: this server leads from now on, or stands by. Called as on_stopped.
   std::function<void(const ServerLead& lead)> on_lead{};
+  // Somebody with the right `admin`, or without users anybody, asks this server to stop in order
+  // (`holdfast server drain`). The program should then call stop() on a thread of its own, and end;
+  // until it does, the server goes on as before, and the asker waits. Called as on_stopped, once
+  // for each request. Empty: such requests are refused, because only the program can end itself.
+  std::function<void()> on_drain{};
   // Operators should know this: the disk is nearly full, full, or has room again; there are no more
   // descriptors. Called as on_stopped, once for each beginning and end; it must not block.
   std::function<void(const std::string& what)> on_warning{};

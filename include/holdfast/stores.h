@@ -122,6 +122,15 @@ struct ServerStatus {
   bool full = false;  // The journal takes nothing: only renewals go on.
 };
 
+// One server of those on a journal, as it has put itself on their list.
+struct ServerMember {
+  std::string address{};  // That of ServerOptions::advertise, or where it listens.
+  std::string version{};  // Empty: not known, because its entry is of another version.
+  bool leads = false;     // False: it stands by.
+  // It has led or stood by since then, by its own wall clock. The epoch: not known.
+  std::chrono::system_clock::time_point since{};
+};
+
 // Asks each server that the URL names, one after the other, and changes nothing.
 // Errors: as of Client::connect(), except for servers that do not answer; kUnsupported: the store
 // is not the lock service.
@@ -134,5 +143,23 @@ HOLDFAST_EXPORT Result<std::vector<ServerStatus>> service_status(std::string_vie
 // Errors: kUnsupported (the journal is not shared, so no other server can lead), kPermissionDenied,
 // kUnavailable (no server leads).
 HOLDFAST_EXPORT Result<std::string> step_down(std::string_view url);
+
+// All servers on the journal of the first server of the URL that answers, also those that the URL
+// does not name. One that has died is on the list for some seconds more. A journal in a folder or
+// in memory has one server only.
+// Errors: kUnsupported (the store is not the lock service, or the server is of an older version),
+// kPermissionDenied (no admin), kUnavailable (no server answers, or its journal does not).
+HOLDFAST_EXPORT Result<std::vector<ServerMember>> service_members(std::string_view url);
+
+// Asks one server to stop in order: it answers what is under way, hands over the lead, and ends.
+// Holders keep their leases, and no lease is lengthened. `address`: the server's, which the URL may
+// leave out; empty: the URL names only this one. Answers the server's address once it is gone, or
+// once another process answers there.
+// Blocking: until then, `patience` at most.
+// Errors: kInvalidArgument (which server?), kUnsupported (the program that runs the server has no
+// ServerOptions::on_drain), kPermissionDenied (no admin), kUnavailable (it does not answer),
+// kTimedOut: it was asked and is still there; the message says what it waits for.
+HOLDFAST_EXPORT Result<std::string> drain_server(std::string_view url, std::string_view address,
+                                                 std::chrono::milliseconds patience);
 
 }  // namespace holdfast

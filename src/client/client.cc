@@ -267,7 +267,22 @@ Result<std::vector<ServerStatus>> service_status(std::string_view url) {
 }
 
 Result<std::string> step_down(std::string_view url) {
-  auto job = do_servers_job(url, {.step_down = true});
+  auto job = do_servers_job(url, {.wish = port::ServersJob::Wish::kStepDown});
+  if (!job) return job.error();
+  return std::move(job->asked);
+}
+
+Result<std::vector<ServerMember>> service_members(std::string_view url) {
+  auto job = do_servers_job(url, {.wish = port::ServersJob::Wish::kMembers});
+  if (!job) return job.error();
+  return std::move(job->members);
+}
+
+Result<std::string> drain_server(std::string_view url, std::string_view address,
+                                 std::chrono::milliseconds patience) {
+  auto job = do_servers_job(url, {.wish = port::ServersJob::Wish::kDrain,
+                                  .address = std::string(address),
+                                  .patience = patience});
   if (!job) return job.error();
   return std::move(job->asked);
 }

@@ -1,6 +1,7 @@
 // How a store is made from its URL.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "holdfast/stores.h"
 #include "src/base/clock.h"
 #include "src/port/journal.h"
+#include "src/port/members.h"
 #include "src/port/server_tls.h"
 #include "src/port/store.h"
 #include "src/port/store_url.h"
@@ -41,15 +43,21 @@ struct ChainJob {
 // A question to a factory about a journal in its store, for the lock service. The factory fills in
 // the answer and returns no store.
 struct JournalJob {
+  bool for_members = false;  // Instead, the servers on that journal are asked for.
   std::unique_ptr<Journal> made{};
+  std::unique_ptr<Members> members{};
 };
 
 // A question to the factory of the lock service's store about its servers, one by one. The factory
 // fills in the answer and returns no store.
 struct ServersJob {
-  bool step_down = false;  // Instead, the server that leads is asked to.
+  enum class Wish : std::uint8_t { kStatus, kMembers, kStepDown, kDrain };
+  Wish wish = Wish::kStatus;
+  std::string address{};                 // kDrain: the server's; empty: the URL names only it.
+  std::chrono::milliseconds patience{};  // kDrain.
   std::vector<ServerStatus> found{};
-  std::string asked{};  // To step down.
+  std::vector<ServerMember> members{};
+  std::string asked{};  // To step down, or to stop.
 };
 
 // A question to the factory of the lock service's store: TLS for the service itself. The factory

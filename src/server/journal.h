@@ -6,6 +6,7 @@
 
 #include "holdfast/result.h"
 #include "src/port/journal.h"
+#include "src/port/members.h"
 
 namespace holdfast::server {
 
@@ -20,5 +21,7 @@ using port::SnapshotHead;
 // Errors: kInvalidArgument (another form), kUnsupported (a journal that this build lacks),
 // kUnavailable, kPermissionDenied.
 Result<std::unique_ptr<Journal>> make_journal(const std::string& url);
+// The servers on a shared journal. No server of its store is asked. Errors: the same.
+Result<std::unique_ptr<port::Members>> make_members(const std::string& url);
 
 }  // namespace holdfast::server

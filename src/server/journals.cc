@@ -48,26 +48,39 @@ Result<std::unique_ptr<Journal>> make_sqlite_journal(const std::string& url, std
   return std::unique_ptr<Journal>(std::make_unique<SqliteJournal>(SqliteJournalOptions{folder}));
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Journal>> make_journal(const std::string& url) {
-  constexpr std::string_view kSqlite = "sqlite:";
-  if (url == "memory:") return std::unique_ptr<Journal>(std::make_unique<MemoryJournal>());
-  if (url.starts_with(kSqlite)) return make_sqlite_journal(url, url.substr(kSqlite.size()));
+// Has the store of that URL do the job.
+Result<void> ask_for_journal(const std::string& url, port::JournalJob& job) {
   const StoreKind* const kind = store_of_url(url);
   if (kind == nullptr || !kind->has_journal) return not_a_journal(url);
   auto parsed = port::StoreUrl::parse(url);
   if (!parsed) return parsed.error();
   const auto factory = client::find_store(parsed->scheme);
   if (!factory) return factory.error();
-  port::JournalJob job;
   port::StoreContext context;
   context.journal = &job;
   context.open_by = base::BootClock::now() + kOpening;
   if (const auto done = client::ask_store(*factory, *std::move(parsed), context); !done) {
     return Error(done.error().code(), "journal: " + done.error().message());
   }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Journal>> make_journal(const std::string& url) {
+  constexpr std::string_view kSqlite = "sqlite:";
+  if (url == "memory:") return std::unique_ptr<Journal>(std::make_unique<MemoryJournal>());
+  if (url.starts_with(kSqlite)) return make_sqlite_journal(url, url.substr(kSqlite.size()));
+  port::JournalJob job;
+  if (const auto done = ask_for_journal(url, job); !done) return done.error();
   return std::move(job.made);
+}
+
+Result<std::unique_ptr<port::Members>> make_members(const std::string& url) {
+  port::JournalJob job;
+  job.for_members = true;
+  if (const auto done = ask_for_journal(url, job); !done) return done.error();
+  return std::move(job.members);
 }
 
 Result<port::ServerTlsPtr> make_server_tls(const std::string& certificate, const std::string& key) {

@@ -76,6 +76,8 @@ struct Server::Impl {
         journal(std::move(its_journal)) {
     front.warn_by([this](const std::string& what) { warn(what); });
     if (shared) front.step_down_by([this] { ask_to_step_down(); });
+    front.operate_by([this](server::Front::Listed done) { list_members(std::move(done)); },
+                     options.on_drain);
   }
   ~Impl() { stop(); }
 
@@ -156,6 +158,7 @@ struct Server::Impl {
     }
     told = options.advertise.empty() ? address : options.advertise;
     http.tell_address(told);
+    if (shared) join_members();
     if (!shared) {
       if (auto leading = begin_term(); !leading) return leading;
     }
@@ -201,6 +204,7 @@ struct Server::Impl {
     journal_id = service->journal_id();
     steps_down = false;
     lead = std::move(now);
+    tell_role();
     return {};
   }
 
@@ -219,6 +223,51 @@ struct Server::Impl {
     const base::LocalLock lock(mutex);
     lead = {false, leader, {}};
     journal_id.clear();
+    tell_role();
+  }
+
+  // A server that is not on the list serves locks as well as any other.
+  void join_members() {
+    auto made = server::make_members(options.journal);
+    if (made) {
+      members = *std::move(made);
+    } else {
+      warn("is not on the list of 'holdfast server members': " + made.error().message());
+    }
+  }
+
+  void tell_role() HOLDFAST_REQUIRES(mutex) {
+    if (!self.address.empty() && self.leads == lead.leads) return;
+    self = {told, HOLDFAST_VERSION, lead.leads, base::wall_now()};
+    if (members) members->announce(self);
+  }
+
+  // On the loop.
+  void list_members(server::Front::Listed done) {
+    ServerMember own;
+    {
+      const base::LocalLock lock(mutex);
+      own = self;
+    }
+    if (!shared) return done(std::vector{own});
+    if (!members) return done(Error(Errc::kUnavailable, "this server has no list of the others"));
+    members->list(base::BootClock::now() + kListing,
+                  [this, own, done = std::move(done)](Result<std::vector<ServerMember>> found) {
+                    asio::post(io, [own, done, found = std::move(found)]() mutable {
+                      done(with_own(std::move(found), own));
+                    });
+                  });
+  }
+
+  // The one that answers is there, whether it is on the list yet or not.
+  static Result<std::vector<ServerMember>> with_own(Result<std::vector<ServerMember>> found,
+                                                    const ServerMember& own) {
+    if (!found || own.address.empty()) return found;
+    const bool listed = std::any_of(found->begin(), found->end(), [&](const ServerMember& each) {
+      return each.address == own.address;
+    });
+    if (!listed) found->push_back(own);
+    return found;
   }
 
   void tell_lead() {
@@ -331,12 +380,15 @@ struct Server::Impl {
     work.reset();
     io.stop();
     thread.join();
+    members.reset();  // Last, because nothing waits for it: the lead is handed over.
   }
 
   static constexpr std::chrono::seconds kPatience{1};
   static constexpr std::chrono::milliseconds kBetweenTries{500};
   // After it has stepped down.
   static constexpr std::chrono::seconds kForOthers{5};
+  // Less than the time in which a client gives a connection up.
+  static constexpr std::chrono::seconds kListing{2};
 
   const ServerOptions options;
   const server::ServerTuning tuning;
@@ -352,6 +404,7 @@ struct Server::Impl {
   std::string address;
   std::string http_address;
   std::string told;
+  std::unique_ptr<port::Members> members;  // Null unless the journal is shared. Set by start().
   std::thread thread;
   std::thread follower;
 
@@ -363,6 +416,7 @@ struct Server::Impl {
   bool term_ended HOLDFAST_GUARDED_BY(mutex) = false;
   bool steps_down HOLDFAST_GUARDED_BY(mutex) = false;
   ServerLead lead HOLDFAST_GUARDED_BY(mutex);
+  ServerMember self HOLDFAST_GUARDED_BY(mutex);  // Without an address until it leads or stands by.
   std::string journal_id HOLDFAST_GUARDED_BY(mutex);
 };
 

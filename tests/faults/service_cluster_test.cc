@@ -126,6 +126,28 @@ TEST(ServiceClusterTest, AServerThatIsAskedToStepsDownAndNoLeaseEnds) {
   expect_released(*lease);
 }
 
+// Its user may use the journal's keys except those of the list.
+TEST(ServiceClusterTest, AServerThatMayNotRegisterServesAsAnyOther) {
+  EtcdCluster etcd({.auth = true});
+  etcd.etcdctl({"role", "add", "locks"});
+  const std::string keys = "locks/hf1/j/";
+  for (const auto& [from, to] : {std::pair{"a", "m"}, std::pair{"n", "z"}}) {
+    etcd.etcdctl({"role", "grant-permission", "locks", "readwrite", keys + from, keys + to});
+  }
+  etcd.etcdctl({"user", "add", "alice:s3cret-Pw"});
+  etcd.etcdctl({"user", "grant-role", "alice", "locks"});
+  HoldfastServer server({.journal = etcd.url("/locks", "alice@"),
+                         .environment = {"HOLDFAST_ETCD_PASSWORD=s3cret-Pw"}});
+  EXPECT_TRUE(eventually([&] { return server.leads(); }));
+  const auto members = service_members(server.url());
+  ASSERT_FALSE(members);
+  EXPECT_EQ(members.error().code(), Errc::kPermissionDenied) << members.error().message();
+  const Client client = connect(server.url());
+  Lease lease = hold(client, "a");
+  expect_released(lease);
+  EXPECT_EQ(server.terminate(), 0);
+}
+
 TEST(ServiceClusterTest, AServerThatSteppedDownAloneLeadsAgain) {
   ServiceCluster cluster({}, 1, "60s");
   const std::string term = service_status(cluster.url())->front().term;

@@ -96,6 +96,12 @@ inline std::optional<Error> refuse(const AccountPtr& account, Right right, std::
                                             "'");
 }
 
+// nullopt: it may do what operators do with the server itself.
+inline std::optional<Error> refuse_operator(const AccountPtr& account) {
+  if (account == nullptr || account->user->admin) return std::nullopt;
+  return Error(Errc::kPermissionDenied, "user '" + account->user->name + "' is no admin");
+}
+
 // nullopt: it may see all locks whose names begin with this.
 inline std::optional<Error> refuse_all(const AccountPtr& account, const std::string& prefix) {
   if (account == nullptr || account->user->may_list(prefix)) return std::nullopt;

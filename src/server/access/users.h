@@ -43,7 +43,7 @@ struct User {
   std::string name;
   std::vector<std::string> passwords;  // Hashes of crypt(3).
   std::vector<Grant> grants;
-  bool admin = false;           // May have a server step down.
+  bool admin = false;           // May do what operators do with the server itself.
   std::size_t connections = 0;  // At most; 0: no limit of its own.
   std::size_t rate = 0;         // Acquisitions and looks in a second; 0: no limit.
 

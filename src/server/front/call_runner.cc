@@ -264,10 +264,8 @@ std::string status_reply(const CommandContext& context) {
 
 void run_step_down(CommandContext& context, Connection& connection) {
   std::string bytes;
-  const AccountPtr& account = connection.account;
-  if (account != nullptr && !account->user->admin) {
-    append_error(bytes, failure_text(Error(Errc::kPermissionDenied,
-                                           "user '" + account->user->name + "' is no admin")));
+  if (const auto denied = refuse_operator(connection.account)) {
+    append_error(bytes, failure_text(*denied));
   } else if (!context.step_down()) {
     append_error(bytes, failure_text(Error(Errc::kUnsupported,
                                            "this server's journal is not shared, so no other one "

@@ -9,7 +9,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "holdfast/stores.h"
 #include "src/server/front/connection.h"
 #include "src/server/front/front.h"
 
@@ -38,6 +40,10 @@ class CommandContext {
   virtual bool leads() const = 0;
   // Has this server hand over what it leads, a moment later. False: no other one can lead.
   virtual bool step_down() = 0;
+  // The servers on this journal. `done` may come within the call.
+  virtual void list_members(std::function<void(Result<std::vector<ServerMember>>)> done) = 0;
+  // Has the program that runs this server stop it in order. `who` asks for that. False: it cannot.
+  virtual bool drain(const std::string& who) = 0;
   // While it does not: the server that does; empty: not known.
   virtual std::string leader() const = 0;
 

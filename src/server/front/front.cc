@@ -27,6 +27,7 @@
 #include "src/server/front/last_tokens.h"
 #include "src/server/front/library_locks.h"
 #include "src/server/front/listen_address.h"
+#include "src/server/front/operator_calls.h"
 #include "src/server/front/reply_writer.h"
 #include "src/server/front/subscriptions.h"
 #include "src/server/front/watched_prefixes.h"
@@ -138,6 +139,12 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
     if (hand_over) hand_over();
     return hand_over != nullptr;
   }
+  void list_members(Listed done) override { list(std::move(done)); }
+  bool drain(const std::string& who) override {
+    if (stop) warn("is asked to stop by " + who);
+    if (stop) stop();
+    return stop != nullptr;
+  }
 
   asio::io_context& io;
   const FrontLimits limits_;
@@ -147,6 +154,8 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   std::string leader_;  // While another server leads.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
   std::function<void()> hand_over;  // Where another server can lead.
+  std::function<void(Listed)> list = [](const Listed& done) { done(std::vector<ServerMember>()); };
+  std::function<void()> stop;  // Where the program takes such requests.
   bool told_of_accept = false;
   base::BootInstant next_limit_warning{};
   std::size_t failed_logins = 0;  // That were not told.
@@ -453,7 +462,11 @@ void Front::Impl::tell_watches(const machine::Effect& effect, machine::Instant a
 }
 
 void Front::Impl::on_request(Connection& connection, const Words& words) {
-  if (service == nullptr || !knows(connection)) {
+  if (!knows(connection)) {
+    run_command(*this, connection, words);
+  } else if (run_operator_call(*this, connection, words)) {
+    return;
+  } else if (service == nullptr) {
     run_command(*this, connection, words);
   } else if (words.front() == "HF1") {
     run_call(*service, *this, connection, words);
@@ -491,6 +504,11 @@ void Front::guard(FrontDoor door) {
 
 void Front::step_down_by(std::function<void()> step_down) {
   impl_->hand_over = std::move(step_down);
+}
+
+void Front::operate_by(std::function<void(Listed done)> list, std::function<void()> drain) {
+  impl_->list = std::move(list);
+  impl_->stop = std::move(drain);
 }
 
 void Front::serve(Service& service) {

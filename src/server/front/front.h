@@ -19,8 +19,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "holdfast/result.h"
+#include "holdfast/stores.h"
 #include "src/port/server_tls.h"
 #include "src/server/access/account.h"
 #include "src/server/access/gate.h"
@@ -84,6 +86,11 @@ class Front final : public ServiceListener {
   // For a server of several on one journal: `step_down` makes it hand over. It is called on the
   // loop's thread and must not block.
   void step_down_by(std::function<void()> step_down);
+  // `list` calls `done` with all servers on the journal: on the loop's thread, within the call or
+  // later. `drain` has the program stop this server, and must not block; without it a request for
+  // that is refused.
+  using Listed = std::function<void(Result<std::vector<ServerMember>>)>;
+  void operate_by(std::function<void(Listed done)> list, std::function<void()> drain);
   // Operators should know these, such as a lack of descriptors. `warn` is called on the loop's
   // thread and must not block.
   void warn_by(std::function<void(const std::string&)> warn);

@@ -8,6 +8,7 @@
 #include "src/contend/contend_store.h"
 #include "src/port/records_job.h"
 #include "src/stores/etcd/journal.h"
+#include "src/stores/etcd/members.h"
 #include "src/stores/etcd/recipe_backend.h"
 #include "src/stores/etcd/records.h"
 #include "src/stores/etcd/transport/rpc.h"
@@ -40,6 +41,12 @@ Result<std::unique_ptr<port::Store>> make_journal(port::StoreUrl& url,
   auto settings = etcd::parse_journal_url(url);
   if (!settings) return settings.error();
   if (auto known = port::reject_unknown_options(url, "journal"); !known) return known.error();
+  if (context.journal->for_members) {
+    auto members = etcd::EtcdMembers::make(settings->address);
+    if (!members) return members.error();
+    context.journal->members = *std::move(members);
+    return std::unique_ptr<port::Store>();
+  }
   auto made = etcd::EtcdJournal::make(*std::move(settings), context.open_by);
   if (!made) return made.error();
   context.journal->made = *std::move(made);

@@ -74,6 +74,10 @@ Result<JournalSettings> parse_journal_url(port::StoreUrl& url) {
   return settings;
 }
 
+std::string journal_root(const EtcdAddress& address) {
+  return (address.prefix.empty() ? "" : address.prefix + "/") + "hf1/j/";
+}
+
 Result<std::unique_ptr<port::Journal>> EtcdJournal::make(JournalSettings settings,
                                                          BootInstant open_by) {
   auto rpc = Rpc::make(settings.address);
@@ -93,7 +97,7 @@ Result<std::unique_ptr<port::Journal>> EtcdJournal::make(JournalSettings setting
 
 EtcdJournal::EtcdJournal(JournalSettings settings, std::unique_ptr<Rpc> rpc)
     : settings_(std::move(settings)),
-      root_((settings_.address.prefix.empty() ? "" : settings_.address.prefix + "/") + "hf1/j/"),
+      root_(journal_root(settings_.address)),
       rpc_(std::move(rpc)) {}
 
 // A batch of this term that is still on its way can then never be applied.

@@ -6,6 +6,7 @@
 //   <prefix>hf1/j/head            the snapshot that is valid
 //   <prefix>hf1/j/b/<number>      a batch; a large one has its first parts under p/<number>/
 //   <prefix>hf1/j/c/<batch>/<i>   a chunk of a snapshot
+//   <prefix>hf1/j/m/              see members.h
 //
 // Guarantee: as port::Journal. Each write is one transaction that compares the leader key's
 // create_revision; a batch also compares that its number is not taken.
@@ -56,6 +57,9 @@ struct JournalSettings {
 
 // Errors: kInvalidArgument.
 Result<JournalSettings> parse_journal_url(port::StoreUrl& url);
+
+// The prefix of a journal's keys.
+std::string journal_root(const EtcdAddress& address);
 
 class EtcdJournal final : public port::Journal {
  public:

@@ -282,6 +282,27 @@ class HoldfastStore final : public redis::ScriptStore {
   const redis::RemotePtr remote_;
 };
 
+// Puts an answer where the job wants it.
+template <typename Answer>
+Result<void> take(Result<Answer> answer, Answer& into) {
+  if (!answer) return answer.error();
+  into = *std::move(answer);
+  return {};
+}
+
+Result<void> do_servers_job(port::ServersJob& job, const redis::RedisAddress& address) {
+  switch (job.wish) {
+    case port::ServersJob::Wish::kStatus: return take(holdfast::ask_servers(address), job.found);
+    case port::ServersJob::Wish::kMembers:
+      return take(holdfast::ask_for_members(address), job.members);
+    case port::ServersJob::Wish::kStepDown:
+      return take(holdfast::ask_to_step_down(address), job.asked);
+    case port::ServersJob::Wish::kDrain:
+      return take(holdfast::drain_one(address, job.address, job.patience), job.asked);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<port::Store>> make_holdfast_store(port::StoreUrl url,
@@ -296,16 +317,7 @@ Result<std::unique_ptr<port::Store>> make_holdfast_store(port::StoreUrl url,
   if (!address) return address.error();
   if (auto known = port::reject_unknown_options(url, "holdfast"); !known) return known.error();
   if (context.servers != nullptr) {
-    port::ServersJob& job = *context.servers;
-    if (job.step_down) {
-      auto asked = holdfast::ask_to_step_down(*address);
-      if (!asked) return asked.error();
-      job.asked = *std::move(asked);
-      return std::unique_ptr<port::Store>();
-    }
-    auto found = holdfast::ask_servers(*address);
-    if (!found) return found.error();
-    job.found = *std::move(found);
+    if (auto done = do_servers_job(*context.servers, *address); !done) return done.error();
     return std::unique_ptr<port::Store>();
   }
   auto primary = std::make_shared<holdfast::ServicePrimary>(*address);

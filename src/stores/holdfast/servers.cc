@@ -1,9 +1,13 @@
 #include "src/stores/holdfast/servers.h"
 
+#include <cstdint>
+#include <memory>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "holdfast/detail/number.h"
+#include "src/stores/holdfast/url.h"
 #include "src/stores/redis/protocol/reply.h"
 #include "src/stores/redis/protocol/script_call.h"
 #include "src/stores/redis/transport/direct_link.h"
@@ -12,23 +16,47 @@
 namespace holdfast::stores::holdfast {
 namespace {
 
+using WireWords = std::vector<std::string_view>;
+
 // One connection to one server, whether it leads or stands by.
+class OneServer {
+ public:
+  // Errors: of the TLS files.
+  static Result<OneServer> make(const redis::RedisAddress& service, const port::Endpoint& server) {
+    redis::RedisAddress address = service;
+    address.host = server.host;
+    address.port = server.port;
+    address.nodes = {server};
+    auto remote = redis::Remote::make(std::move(address));
+    if (!remote) return remote.error();
+    return OneServer(*std::move(remote));
+  }
+
+  Result<redis::Reply> ask(const WireWords& words) {
+    return ask(words, base::BootClock::now() + timeout_);
+  }
+  Result<redis::Reply> ask(const WireWords& words, base::BootInstant deadline) {
+    std::string wire;
+    redis::append_command(wire, words);
+    const auto replies = link_->try_take()->call(wire, 1, deadline, /*reads_only=*/true);
+    if (!replies) return replies.error();
+    return replies->front();
+  }
+
+ private:
+  explicit OneServer(redis::RemotePtr remote)
+      : timeout_(remote->address.connect_timeout),
+        link_(std::make_unique<redis::DirectLink>(std::move(remote))) {}
+
+  std::chrono::milliseconds timeout_;
+  std::unique_ptr<redis::DirectLink> link_;
+};
+
 Result<redis::Reply> ask(const redis::RedisAddress& service, const port::Endpoint& server,
-                         const std::vector<std::string_view>& words) {
-  redis::RedisAddress address = service;
-  address.host = server.host;
-  address.port = server.port;
-  address.nodes = {server};
-  auto remote = redis::Remote::make(std::move(address));
-  if (!remote) return remote.error();
-  redis::DirectLink link(*remote);
-  std::string wire;
-  redis::append_command(wire, words);
-  auto turn = link.try_take();
-  const auto replies = turn->call(wire, 1, base::BootClock::now() + service.connect_timeout,
-                                  /*reads_only=*/true);
-  if (!replies) return replies.error();
-  return replies->front();
+                         const WireWords& words) {
+  auto one = OneServer::make(service, server);
+  if (!one) return one.error();
+  return one->ask(words);
 }
 
 // The value behind "\r\n<name>:" in an answer to INFO.
@@ -44,10 +72,9 @@ std::uint64_t number(const std::string& info, const std::string& name) {
   return ::holdfast::detail::parse_number<std::uint64_t>(field(info, name)).value_or(0);
 }
 
-ServerStatus status_of_server(const redis::RedisAddress& address, const port::Endpoint& server) {
+ServerStatus status_of(const Result<redis::Reply>& reply, const port::Endpoint& server) {
   ServerStatus status;
   status.address = server.text();
-  const auto reply = ask(address, server, {"INFO"});
   if (!reply) {
     status.trouble = reply.error().message();
     return status;
@@ -71,6 +98,77 @@ ServerStatus status_of_server(const redis::RedisAddress& address, const port::En
   return status;
 }
 
+ServerStatus status_of_server(const redis::RedisAddress& address, const port::Endpoint& server) {
+  return status_of(ask(address, server, {"INFO"}), server);
+}
+
+// A call of operators, which a server of before does not know.
+Result<redis::Reply> checked_call(Result<redis::Reply> reply, const std::string& where) {
+  const bool old = reply && reply->is_error() &&
+                   (reply->text.starts_with("STANDBY ") ||
+                    reply->text.find("there is no such call") != std::string::npos);
+  if (old) {
+    return Error(Errc::kUnsupported, where + ": this server is of an older version: update it");
+  }
+  return redis::checked(std::move(reply), where, /*reads_only=*/true);
+}
+
+ServerMember member_of(const redis::Reply& fields) {
+  ServerMember member;
+  for (std::size_t at = 0; at + 1 < fields.items.size(); at += 2) {
+    const std::string& name = fields.items[at].text;
+    const std::string& value = fields.items[at + 1].text;
+    if (name == "address") member.address = value;
+    if (name == "version") member.version = value;
+    if (name == "leads") member.leads = value == "1";
+    const auto ms = ::holdfast::detail::parse_number<std::int64_t>(value);
+    if (name == "since" && ms) {
+      member.since = std::chrono::system_clock::time_point(std::chrono::milliseconds(*ms));
+    }
+  }
+  return member;
+}
+
+Result<port::Endpoint> which_server(const redis::RedisAddress& address, const std::string& name) {
+  if (!name.empty()) {
+    return port::parse_endpoint(name, {address.nodes.front().host, kPort}, "holdfast");
+  }
+  if (address.nodes.size() == 1) return address.nodes.front();
+  return Error(Errc::kInvalidArgument, address.display() +
+                                           ": the URL names several servers: say which one is to "
+                                           "stop, for example " +
+                                           address.nodes.front().text());
+}
+
+// The process that was asked, and not one that was started at its place.
+bool is_same(const ServerStatus& now, const ServerStatus& before) {
+  return now.trouble.empty() && now.pid == before.pid && now.uptime >= before.uptime;
+}
+
+// A server that stops reads no more requests, and closes its connections when the last commit is
+// answered. So a question that stays without an answer ends with the server.
+Result<void> await_end(const redis::RedisAddress& address, const port::Endpoint& server,
+                       OneServer& link, const ServerStatus& before,
+                       std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds kBetweenLooks{50};
+  const auto until = base::BootClock::now() + patience;
+  const char* waits = "the program that runs it, which goes on as before";
+  while (base::BootClock::now() < until) {
+    const ServerStatus now = status_of(link.ask({"INFO"}, until), server);
+    if (now.trouble.empty() && !is_same(now, before)) return {};
+    if (now.trouble.empty()) {
+      std::this_thread::sleep_for(kBetweenLooks);
+    } else if (base::BootClock::now() >= until) {
+      waits = "its journal to take what is under way, or stands still; its stderr says more";
+    } else if (!is_same(status_of_server(address, server), before)) {
+      return {};
+    }
+  }
+  const auto whole = std::chrono::duration_cast<std::chrono::seconds>(patience);
+  return Error(Errc::kTimedOut, server.text() + " was asked to stop, and is still there after " +
+                                    std::to_string(whole.count()) + " s: it waits for " + waits);
+}
+
 }  // namespace
 
 Result<std::vector<ServerStatus>> ask_servers(const redis::RedisAddress& address) {
@@ -92,6 +190,40 @@ Result<std::string> ask_to_step_down(const redis::RedisAddress& address) {
   return Error(Errc::kUnavailable, address.display() +
                                        ": no server that was named leads: see "
                                        "'holdfast server status'");
+}
+
+
+Result<std::vector<ServerMember>> ask_for_members(const redis::RedisAddress& address) {
+  Error last(Errc::kUnavailable, address.display() + ": no server answers");
+  for (const port::Endpoint& each : address.nodes) {
+    const std::string where = address.display() + " (" + each.text() + ")";
+    const auto reply = checked_call(ask(address, each, {"HF1", "members", "0"}), where);
+    if (!reply) {
+      last = reply.error();
+      continue;
+    }
+    std::vector<ServerMember> members;
+    for (const redis::Reply& item : reply->items) members.push_back(member_of(item));
+    return members;
+  }
+  return last;
+}
+
+Result<std::string> drain_one(const redis::RedisAddress& address, const std::string& server,
+                              std::chrono::milliseconds patience) {
+  const auto which = which_server(address, server);
+  if (!which) return which.error();
+  auto link = OneServer::make(address, *which);
+  if (!link) return link.error();
+  const std::string where = address.display() + " (" + which->text() + ")";
+  const ServerStatus before = status_of(link->ask({"INFO"}), *which);
+  if (!before.trouble.empty()) return Error(Errc::kUnavailable, where + ": " + before.trouble);
+  const auto asked = checked_call(link->ask({"HF1", "drain", "0"}), where);
+  if (!asked) return asked.error();
+  if (const auto ended = await_end(address, *which, *link, before, patience); !ended) {
+    return ended.error();
+  }
+  return which->text();
 }
 
 }  // namespace holdfast::stores::holdfast

@@ -1,9 +1,11 @@
-// The servers of a lock service, asked one by one: how each is, and which one shall step down.
+// The servers of a lock service, asked one by one: how each is, which ones there are, and which one
+// shall step down or stop.
 //
 // Thread-safety: pure functions, but for the network. Blocking: the address' connect_timeout for
-// each server at most.
+// each server at most; drain_one() takes its patience beside that.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -19,5 +21,11 @@ Result<std::vector<ServerStatus>> ask_servers(const redis::RedisAddress& address
 
 // The address of the server that was asked. Errors: see holdfast/stores.h.
 Result<std::string> ask_to_step_down(const redis::RedisAddress& address);
+
+Result<std::vector<ServerMember>> ask_for_members(const redis::RedisAddress& address);
+
+// `server`: "HOST:PORT"; empty: the only one of the address.
+Result<std::string> drain_one(const redis::RedisAddress& address, const std::string& server,
+                              std::chrono::milliseconds patience);
 
 }  // namespace holdfast::stores::holdfast

@@ -9,8 +9,6 @@
 namespace holdfast::stores::holdfast {
 namespace {
 
-constexpr std::uint16_t kPort = 7420;
-
 bool names_user(const port::StoreUrl& url) {
   const auto is_user = [](const auto& option) { return option.first == "user"; };
   return url.authority.find('@') != std::string::npos ||

@@ -13,12 +13,16 @@
 // password's file or descriptor cannot be read.
 #pragma once
 
+#include <cstdint>
+
 #include "holdfast/result.h"
 #include "src/port/store_url.h"
 #include "src/port/url_options.h"
 #include "src/stores/redis/url.h"
 
 namespace holdfast::stores::holdfast {
+
+inline constexpr std::uint16_t kPort = 7420;
 
 inline constexpr port::UrlOption kUrlOptions[] = {
     port::time_option("connect_timeout", "3s", "for one address, TLS and log-in included"),

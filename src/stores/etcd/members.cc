@@ -1,0 +1,186 @@
+#include "src/stores/etcd/members.h"
+
+#include <algorithm>
+#include <future>
+#include <sstream>
+#include <utility>
+
+#include "src/stores/etcd/journal.h"
+#include "src/stores/etcd/keys.h"
+#include "src/stores/etcd/requests.h"
+#include "src/stores/etcd/store_session.h"
+#include "src/stores/etcd/transport/errors.h"
+
+namespace holdfast::stores::etcd {
+namespace {
+
+using base::BootClock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kBetweenLooks = milliseconds(EtcdMembers::kLease) / 3;
+constexpr milliseconds kFarewell{1'000};
+constexpr int kEntryFormat = 1;
+
+std::string entry_text(const ServerMember& self) {
+  const auto since = std::chrono::duration_cast<milliseconds>(self.since.time_since_epoch());
+  return std::to_string(kEntryFormat) + (self.leads ? " 1 " : " 0 ") +
+         std::to_string(since.count()) + ' ' + self.version;
+}
+
+// An entry in another format tells its address alone.
+ServerMember member_of(std::string address, const std::string& text, const std::string& leader) {
+  ServerMember member;
+  member.address = std::move(address);
+  std::istringstream words(text);
+  int format = 0;
+  bool leads = false;
+  std::int64_t since = 0;
+  std::string version;
+  words >> format >> leads >> since >> version;
+  if (!words || format != kEntryFormat) return member;
+  member.version = std::move(version);
+  member.leads = leads && member.address == leader;
+  // Another server leads by now, so it is not known since when this one does not.
+  if (member.leads == leads) {
+    member.since = std::chrono::system_clock::time_point(milliseconds(since));
+  }
+  return member;
+}
+
+Result<std::vector<ServerMember>> members_of(const Result<wire::TxnResponse>& answer,
+                                             std::size_t folder) {
+  if (!answer) return answer.error();
+  if (answer->responses_size() != 2) return Error(Errc::kCorruptState, "etcd: half an answer");
+  const wire::RangeResponse& leader = answer->responses(0).response_range();
+  const std::string leads = leader.kvs_size() > 0 ? leader.kvs(0).value() : std::string();
+  std::vector<ServerMember> members;
+  for (const wire::KeyValue& each : answer->responses(1).response_range().kvs()) {
+    members.push_back(member_of(each.key().substr(folder), each.value(), leads));
+  }
+  return members;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<port::Members>> EtcdMembers::make(const EtcdAddress& address) {
+  auto rpc = Rpc::make(address);
+  if (!rpc) return rpc.error();
+  return std::unique_ptr<port::Members>(
+      std::make_unique<EtcdMembers>(journal_root(address), *std::move(rpc)));
+}
+
+EtcdMembers::EtcdMembers(const std::string& prefix, std::unique_ptr<Rpc> rpc)
+    : leader_key_(prefix + "leader"), folder_(prefix + "m/"), rpc_(std::move(rpc)) {
+  look_after();
+}
+
+EtcdMembers::~EtcdMembers() {
+  const auto gone = std::make_shared<std::promise<void>>();
+  auto answer = gone->get_future();
+  rpc_->after(milliseconds(0), [this, gone] {
+    leaving_ = true;
+    if (lease_ == 0) return gone->set_value();
+    revoke([gone](const Result<wire::LeaseRevokeResponse>&) { gone->set_value(); });
+  });
+  answer.wait_for(kFarewell);
+  rpc_->close();
+}
+
+void EtcdMembers::announce(ServerMember self) {
+  {
+    const base::LocalLock lock(mutex_);
+    self_ = std::move(self);
+    ++change_;
+  }
+  rpc_->after(milliseconds(0), [this] { step(); });
+}
+
+void EtcdMembers::list(base::BootInstant deadline, Found found) {
+  wire::TxnRequest txn;
+  *txn.add_success()->mutable_request_range() = one_key(leader_key_);
+  wire::RangeRequest& all = *txn.add_success()->mutable_request_range();
+  all.set_key(folder_);
+  all.set_range_end(behind(folder_));
+  rpc_->call(std::move(txn), How{deadline, /*reads_only=*/true, std::nullopt},
+             [found = std::move(found), folder = folder_.size()](
+                 const Result<wire::TxnResponse>& answer) { found(members_of(answer, folder)); });
+}
+
+void EtcdMembers::look_after() {
+  rpc_->after(kBetweenLooks, [this] {
+    look_after();
+    if (busy_ || leaving_) return;
+    lease_ == 0 ? step() : keep();
+  });
+}
+
+// The next thing to do, if there is one. After a failure the next look tries again.
+void EtcdMembers::step() {
+  if (busy_ || leaving_) return;
+  ServerMember self;
+  std::uint64_t change = 0;
+  {
+    const base::LocalLock lock(mutex_);
+    self = self_;
+    change = change_;
+  }
+  if (change == 0 || (lease_ != 0 && written_ == change)) return;
+  busy_ = true;
+  lease_ == 0 ? grant() : write(self, change);
+}
+
+void EtcdMembers::grant() {
+  wire::LeaseGrantRequest request;
+  request.set_id(fresh_lease());
+  request.set_ttl(kLease.count());
+  rpc_->call(std::move(request), How{BootClock::now() + kBetweenLooks},
+             [this](const Result<wire::LeaseGrantResponse>& granted) {
+               busy_ = false;
+               if (!granted) return;
+               lease_ = granted->id();
+               written_ = 0;
+               step();
+             });
+}
+
+void EtcdMembers::write(const ServerMember& self, std::uint64_t change) {
+  wire::PutRequest request;
+  request.set_key(key(self.address));
+  request.set_value(entry_text(self));
+  request.set_lease(lease_);
+  rpc_->call(std::move(request), How{BootClock::now() + kBetweenLooks},
+             [this, change](const Result<wire::PutResponse>& done) { wrote(change, done); });
+}
+
+// A write that may still arrive must not undo a later one: without its lease it is refused.
+void EtcdMembers::wrote(std::uint64_t change, const Result<wire::PutResponse>& done) {
+  busy_ = false;
+  if (done) {
+    written_ = change;
+    return step();
+  }
+  if (is_out_of_space(done.error())) return;  // The earlier entry is better than none.
+  if (done.error().code() != Errc::kLost) {
+    revoke([](const Result<wire::LeaseRevokeResponse>&) {});
+  }
+  lease_ = 0;
+}
+
+void EtcdMembers::keep() {
+  busy_ = true;
+  rpc_->keep_alive(keeper_ % rpc_->servers(), lease_, BootClock::now() + kBetweenLooks / 2,
+                   [this](const Result<std::int64_t>& left) {
+                     busy_ = false;
+                     if (!left) ++keeper_;
+                     if (left && *left == 0) lease_ = 0;
+                     step();
+                   });
+}
+
+void EtcdMembers::revoke(Rpc::Then<wire::LeaseRevokeResponse> then) {
+  wire::LeaseRevokeRequest request;
+  request.set_id(lease_);
+  rpc_->call(std::move(request), How{BootClock::now() + kFarewell}, std::move(then));
+}
+
+}  // namespace holdfast::stores::etcd

@@ -1,0 +1,148 @@
+// The list of the servers on one journal, on real etcd.
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "src/stores/etcd/journal.h"
+#include "src/stores/etcd/members.h"
+#include "src/stores/etcd/test_clerk.h"
+#include "tests/support/etcd_server.h"
+#include "tests/support/eventually.h"
+
+namespace holdfast::stores::etcd {
+namespace {
+
+using support::EtcdCluster;
+using support::eventually;
+
+using MembersPtr = std::unique_ptr<port::Members>;
+using Instant = std::chrono::system_clock::time_point;
+
+JournalSettings settings_of(const std::string& url) {
+  auto parsed = port::StoreUrl::parse(url);
+  auto settings = parse_journal_url(*parsed);
+  if (!settings) throw std::runtime_error(settings.error().message());
+  return *std::move(settings);
+}
+
+MembersPtr make_members(const std::string& url) {
+  auto made = EtcdMembers::make(settings_of(url).address);
+  if (!made) throw std::runtime_error(made.error().message());
+  return *std::move(made);
+}
+
+Result<std::vector<ServerMember>> listed(port::Members& members) {
+  Awaited<std::vector<ServerMember>> answer;
+  members.list(BootClock::now() + kSoon, answer.done());
+  return answer.wait();
+}
+
+// "one:1 two:1*": the one with a star leads.
+std::string text_of(port::Members& members) {
+  const auto found = listed(members);
+  if (!found) return found.error().message();
+  std::string text;
+  for (const ServerMember& each : *found) {
+    text += (text.empty() ? "" : " ") + each.address + (each.leads ? "*" : "");
+  }
+  return text;
+}
+
+class EtcdMembersTest : public ::testing::Test {
+ protected:
+  std::string url() const { return etcd_.url_of({0}) + "/team?leadership=2s"; }
+  MembersPtr one_of_them(const std::string& address, bool leads = false) const {
+    MembersPtr members = make_members(url());
+    members->announce({address, "1.2.3", leads, Instant(5s)});
+    return members;
+  }
+  // Leads from now on, under that address.
+  std::unique_ptr<port::Journal> leader(const std::string& address) const {
+    auto made = EtcdJournal::make(settings_of(url()), base::BootInstant::max());
+    if (!made || !(*made)->lead(address, BootClock::now() + kSoon).value()) {
+      throw std::runtime_error("does not lead");
+    }
+    return *std::move(made);
+  }
+  std::string leases() const { return etcd_.etcdctl({"lease", "list"}); }
+
+  EtcdCluster etcd_;
+};
+
+TEST_F(EtcdMembersTest, EachIsToldWithWhatItSays) {
+  const auto journal = leader("one:1");
+  const MembersPtr two = one_of_them("two:1");
+  const MembersPtr one = one_of_them("one:1", /*leads=*/true);
+  EXPECT_TRUE(eventually([&] { return text_of(*two) == "one:1* two:1"; })) << text_of(*two);
+  EXPECT_EQ(text_of(*one), text_of(*two));
+  const auto found = listed(*one);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->front().version, "1.2.3");
+  EXPECT_EQ(found->front().since, Instant(5s));
+}
+
+TEST_F(EtcdMembersTest, AChangeOfItsRoleReplacesItsEntry) {
+  const MembersPtr one = one_of_them("one:1");
+  EXPECT_TRUE(eventually([&] { return text_of(*one) == "one:1"; }));
+  const auto journal = leader("one:1");
+  one->announce({"one:1", "1.2.3", true, Instant(9s)});
+  EXPECT_TRUE(eventually([&] { return text_of(*one) == "one:1*"; })) << text_of(*one);
+  EXPECT_EQ(listed(*one)->front().since, Instant(9s));
+}
+
+TEST_F(EtcdMembersTest, AnEarlierLeaderIsNotToldToLead) {
+  const MembersPtr old = one_of_them("old:1", /*leads=*/true);
+  const auto journal = leader("now:1");
+  const MembersPtr now = one_of_them("now:1", /*leads=*/true);
+  EXPECT_TRUE(eventually([&] { return text_of(*now) == "now:1* old:1"; })) << text_of(*now);
+  EXPECT_EQ(listed(*now)->back().since, Instant()) << "nobody knows since when it does not lead";
+}
+
+TEST_F(EtcdMembersTest, OneThatEndsIsOffTheListAtOnceAndLeavesNoLease) {
+  const std::string before = leases();
+  const MembersPtr one = make_members(url());
+  MembersPtr two = one_of_them("two:1");
+  EXPECT_TRUE(eventually([&] { return text_of(*one) == "two:1"; }));
+  two.reset();
+  EXPECT_EQ(text_of(*one), "");
+  EXPECT_EQ(leases(), before);
+}
+
+TEST_F(EtcdMembersTest, ALeaseThatHasEndedIsReplaced) {
+  const MembersPtr one = one_of_them("one:1");
+  EXPECT_TRUE(eventually([&] { return text_of(*one) == "one:1"; }));
+  const std::string all = leases();
+  const std::string lease = all.substr(all.find('\n') + 1, all.rfind('\n') - all.find('\n') - 1);
+  etcd_.etcdctl({"lease", "revoke", lease});
+  EXPECT_EQ(text_of(*one), "");
+  EXPECT_TRUE(eventually([&] { return text_of(*one) == "one:1"; })) << text_of(*one);
+}
+
+TEST_F(EtcdMembersTest, EntriesOfAnotherFormatAreToldByTheirAddress) {
+  const MembersPtr one = make_members(url());
+  etcd_.etcdctl({"put", "team/hf1/j/m/new:1", "2 whatever"});
+  etcd_.etcdctl({"put", "team/hf1/j/m/odd:1", ""});
+  EXPECT_EQ(text_of(*one), "new:1 odd:1");
+  EXPECT_EQ(listed(*one)->front().version, "");
+}
+
+TEST_F(EtcdMembersTest, AnEtcdThatIsAwayHoldsNothingUp) {
+  MembersPtr one = one_of_them("one:1");
+  EXPECT_TRUE(eventually([&] { return text_of(*one) == "one:1"; }));
+  etcd_.pause();
+  const auto before = BootClock::now();
+  one->announce({"one:1", "1.2.3", true, Instant(9s)});
+  EXPECT_LT(BootClock::now() - before, 1s) << "it does not wait";
+  Awaited<std::vector<ServerMember>> answer;
+  one->list(BootClock::now() + 100ms, answer.done());
+  EXPECT_FALSE(answer.wait());
+  one.reset();
+  EXPECT_LT(BootClock::now() - before, kSoon / 2) << "the farewell is bounded";
+  etcd_.resume();
+}
+
+}  // namespace
+}  // namespace holdfast::stores::etcd
