@@ -81,7 +81,7 @@ _holdfast() {
     return
   fi
   if [ "$command" = server ] && [ "$COMP_CWORD" -eq 2 ]; then
-    mapfile -t COMPREPLY < <(compgen -W "status step-down verify backup restore password --help" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "status members step-down drain verify backup restore password --help" -- "$current")
     return
   fi
   if [ "$command" = store ] && [ "$COMP_CWORD" -eq 2 ]; then
@@ -140,7 +140,7 @@ _holdfast() {
     doctor) common="$common --require" ;;
     store) common="$common --print-sql" ;;
     serve) common="--config --listen --http --http-host --data --journal --advertise --users --tls-cert --tls-key --plaintext --clients-stopped --log-format --json -q --quiet -h --help" ;;
-    server) common="--log-format --json -q --quiet -h --help" ;;
+    server) common="--store --config --address --log-format --json -q --quiet -h --help" ;;
     bench) common="$common --in-flight --threads --names --duration --ttl" ;;
     id) common="--file --layout --policy --workers --count --uuid --ulid --store --segments --counter --require --floor --reason --json -q --quiet -h --help" ;;
     fence) common="--token --mode --file --state --wait --store --json -q --quiet -h --help --" ;;

@@ -11,6 +11,7 @@
 #include "src/cli/exit_codes.h"
 #include "src/cli/options/options.h"
 #include "src/cli/options/settings.h"
+#include "src/cli/other_names.h"
 #include "src/cli/text/output.h"
 #include "src/cli/text/text.h"
 
@@ -357,8 +358,8 @@ constexpr std::string_view kServe = R"(holdfast serve [options]
 Runs Holdfast's own lock service on this host until a signal ends it. Clients use it as the store
 holdfast://127.0.0.1:7420. Each answer is in a journal on the disk before it leaves. So a server
 that is killed and started again keeps every grant and token. It prints where the journal lies and
-how to connect. After SIGTERM it commits and answers what is under way, and ends with 0. SIGHUP
-makes it read the users and the certificate again.
+how to connect. After SIGTERM, or 'holdfast server drain', it commits and answers what is under
+way, and ends with 0. SIGHUP makes it read the users and the certificate again.
 
   --listen ADDR     the address and port (default 127.0.0.1:7420). Beyond loopback it needs --users,
                     and TLS or --plaintext. Port 0: the system chooses one
@@ -395,10 +396,11 @@ Example
 
 constexpr std::string_view kServer = R"(holdfast server verify|backup|restore [options] FROM [TO]
 holdfast server password [options]
-holdfast server status|step-down [options]
+holdfast server status|members|step-down|drain [options] [URL]
 
 Looks after the journal of a lock service ('holdfast help serve'), and hashes passwords for its
-users. The server may run meanwhile, but not for restore. The last two ask the servers of --store.
+users. The server may run meanwhile, but not for restore. The last four ask the servers of URL, or
+of --store. On a server with users all of them but status ask for the right `admin`.
 
   verify FOLDER-OR-BACKUP
                     read everything, and say what is in it
@@ -409,14 +411,18 @@ users. The server may run meanwhile, but not for restore. The last two ask the s
                     grants nothing for 24 h, because clients may count on grants that came after the
                     backup. When all clients are stopped, start it with --clients-stopped
   status            ask each server that the URL names; exit status 0: one leads, 1: none does
-  step-down         have the server that leads hand over to another one; holders keep their leases.
-                    A server with users asks for the right `admin`
+  members           ask one of them for all servers on its journal, also for those not named
+  step-down         have the server that leads hand over to another one; holders keep their leases
+  drain             have one server stop in order, as SIGTERM does, and wait until it is gone, for
+                    60 s at most. Holders keep their leases
+  --address ADDR    drain: the server that is to stop, if the URL names several or another one
   password          read a password, the first line of stdin, and print its hash for the file of
                     --users
   --json            print one object: journal_id, term, batches, bytes, locks, holders, waiters; or
                     hash; servers, each with address and trouble, or address, leads, leader,
                     version, journal_id, term, pid, uptime_s, connections, holders, waiters, full;
-                    or stepped_down and leader
+                    members, each with address, version, leads, since; stepped_down and leader; or
+                    drained, the address
   --log-format F    the format of stderr: text, json or logfmt
   -q, --quiet       print failures only
 
@@ -424,7 +430,8 @@ Example
   holdfast server backup /var/lib/holdfast/server locks.backup
   holdfast server verify locks.backup
   holdfast server password < app.password
-  holdfast server status --store holdfast://A,B,C
+  holdfast server status holdfast://A,B,C
+  holdfast server drain holdfast://A,B,C --address B
 )";
 
 constexpr std::string_view kBench = R"(holdfast bench [options] --store URL
@@ -624,29 +631,6 @@ std::string with_lists(std::string_view page) {
     }
   }
   return text;
-}
-
-// Other programs' names for it.
-std::string_view meant_by(std::string_view command) {
-  constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
-      {"state", "status"},      {"held", "status"},
-      {"start", "serve"},
-      {"init", "store init"},   {"lock", "run' or 'acquire"},
-      {"flock", "run"},         {"exec", "run"},
-      {"with", "run"},          {"unlock", "release"},
-      {"free", "release"},      {"list", "ls"},
-      {"locks", "ls"},          {"show", "inspect"},
-      {"info", "inspect"},      {"get", "inspect"},
-      {"who", "inspect"},       {"refresh", "renew"},
-      {"extend", "renew"},      {"kill", "break"},
-      {"rm", "break"},          {"delete", "break"},
-      {"force", "break"},       {"lead", "elect"},
-      {"leader", "elect"},      {"check", "doctor"},
-      {"monitor", "watch"},     {"take", "acquire"}};
-  for (const auto& [word, ours] : kMeant) {
-    if (word == command) return ours;
-  }
-  return {};
 }
 
 }  // namespace

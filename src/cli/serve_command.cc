@@ -67,6 +67,11 @@ class Mailbox {
     if (warnings_.size() < kMost) warnings_.push_back(what);
     wake();
   }
+  void drain() {
+    const std::lock_guard lock(mutex_);
+    drained_ = true;
+    wake();
+  }
   void take_lead(const ServerLead& lead) {
     const std::lock_guard lock(mutex_);
     lead_ = lead;
@@ -83,6 +88,10 @@ class Mailbox {
   std::optional<Error> failure() {
     const std::lock_guard lock(mutex_);
     return failure_;
+  }
+  bool drained() {
+    const std::lock_guard lock(mutex_);
+    return drained_;
   }
   std::optional<ServerLead> new_lead() {
     const std::lock_guard lock(mutex_);
@@ -101,6 +110,7 @@ class Mailbox {
   std::mutex mutex_;
   std::vector<std::string> warnings_;
   std::optional<Error> failure_;
+  bool drained_ = false;  // An operator asks the server to stop.
   std::optional<ServerLead> lead_;  // The newest: the terms between are over.
 };
 
@@ -199,15 +209,18 @@ void reload(const ServeOptions& options, Server& server) {
   static_cast<void>(flush_output());
 }
 
-// The signal that ends the program; nullopt: the server has failed.
-std::optional<int> wait_for_end(const ServeOptions& options, Server& server, const Signals& signals,
-                                Mailbox& mailbox) {
+// The reason why the program ends, as its last line; nullopt: the server has failed.
+std::optional<Json> wait_for_end(const ServeOptions& options, Server& server,
+                                 const Signals& signals, Mailbox& mailbox) {
   while (true) {
     for (const std::string& each : mailbox.take_warnings()) complain(printable(each));
     if (const auto lead = mailbox.new_lead()) static_cast<void>(say_where(options, server, *lead));
     if (mailbox.failure()) return std::nullopt;
+    if (mailbox.drained()) return Json{{"event", "stopped"}, {"drained", true}};
     const auto signal = signals.next_ending();
-    if (signal && (*signal != SIGHUP || !has_files(options))) return signal;
+    if (signal && (*signal != SIGHUP || !has_files(options))) {
+      return Json{{"event", "stopped"}, {"signal", signal_name(*signal)}};
+    }
     if (signal) {
       reload(options, server);
       continue;
@@ -246,6 +259,7 @@ int serve_command(const ServeOptions& given) {
   wanted.on_lead = [&mailbox](const ServerLead& lead) { mailbox.take_lead(lead); };
   wanted.clients_stopped = options.clients_stopped;
   wanted.on_stopped = [&mailbox](const Error& reason) { mailbox.fail(reason); };
+  wanted.on_drain = [&mailbox] { mailbox.drain(); };
   wanted.on_warning = [&mailbox](const std::string& what) { mailbox.warn(what); };
   auto server = Server::start(std::move(wanted));
   if (!server) {
@@ -253,12 +267,10 @@ int serve_command(const ServeOptions& given) {
     return kExitError;
   }
   if (!say_where(options, *server, server->lead())) return kExitError;
-  const auto signal = wait_for_end(options, *server, signals, mailbox);
+  const auto end = wait_for_end(options, *server, signals, mailbox);
   server->stop();
-  if (signal) {
-    if (options.common.json) {
-      print(to_line({{"event", "stopped"}, {"signal", signal_name(*signal)}}));
-    }
+  if (end) {
+    if (options.common.json) print(to_line(*end));
     return flush_output() ? 0 : kExitError;
   }
   const auto failure = mailbox.failure();

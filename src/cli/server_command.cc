@@ -153,6 +153,30 @@ int hand_over(const ServerToolOptions& options, const Settings& settings) {
                          before != nullptr ? *before : ServerStatus{.address = *asked});
 }
 
+int show_members(const ServerToolOptions& options, const std::vector<ServerMember>& members) {
+  Table table({"SERVER", "ROLE", "SINCE", "VERSION"});
+  Json json = {{"members", Json::array()}};
+  for (const ServerMember& each : members) {
+    const bool dated = each.since != std::chrono::system_clock::time_point();
+    const std::string since = dated ? iso_time(each.since) : "";
+    json["members"].push_back({{"address", each.address},
+                               {"version", each.version},
+                               {"leads", each.leads},
+                               {"since", since}});
+    table.add({printable(each.address), each.leads ? "leads" : "stands by", dated ? since : "-",
+               each.version.empty() ? "-" : printable(each.version)});
+  }
+  return answer(options.common, json, table.to_string(colour_wanted(), terminal_width()));
+}
+
+int drain(const ServerToolOptions& options, const Settings& settings) {
+  constexpr std::chrono::seconds kPatience{60};
+  const auto gone = drain_server(settings.store.url, options.address, kPatience);
+  if (!gone) return fail(gone.error(), settings.shown_store);
+  return answer(options.common, {{"drained", *gone}},
+                printable(*gone) + " has answered what was under way, and is gone\n");
+}
+
 int use_servers(const ServerToolOptions& options) {
   Settings settings;
   if (auto resolved = resolve(options.common, settings); !resolved) {
@@ -162,6 +186,11 @@ int use_servers(const ServerToolOptions& options) {
     const auto servers = service_status(settings.store.url);
     return servers ? show_status(options, *servers) : fail(servers.error(), settings.shown_store);
   }
+  if (options.verb == "members") {
+    const auto members = service_members(settings.store.url);
+    return members ? show_members(options, *members) : fail(members.error(), settings.shown_store);
+  }
+  if (options.verb == "drain") return drain(options, settings);
   return hand_over(options, settings);
 }
 
@@ -180,7 +209,7 @@ int hash_from_stdin(const ServerToolOptions& options) {
 int server_command(const ServerToolOptions& options) {
   set_log_format(options.common.log_format.value_or(LogFormat::kText));
   if (options.verb == "password") return hash_from_stdin(options);
-  if (options.verb == "status" || options.verb == "step-down") return use_servers(options);
+  if (asks_servers(options.verb)) return use_servers(options);
   const auto report = perform(options);
   if (!report) {
     complain("server " + options.verb + ": " + printable(report.error().message()));

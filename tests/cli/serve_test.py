@@ -545,7 +545,8 @@ class ToolsTest(ServeCase):
                               (("backup", self.path("nowhere"), self.path("x")), "no journal"),
                               (("restore", copy, self.data), "has a journal"),
                               (("restore", self.path("nowhere"), self.path("y")), "no journal"),
-                              (("mend", self.data), "status, step-down, verify, backup, restore or password")):
+                              (("mend", self.data),
+                               "status, members, step-down, drain, verify, backup, restore or password")):
             with self.subTest(words=words):
                 done = self.holdfast("server", *words)
                 self.assertEqual(done.returncode, 125)

@@ -178,6 +178,15 @@ Result<void> parse_elect_split(const Arguments& arguments, Arguments::const_iter
   return finish_lock(into.run.lock, draft);
 }
 
+// The servers are a word or --store's.
+Result<void> take_servers(ServerToolOptions& into) {
+  if (!into.to.empty()) return invalid("name the servers in one URL: holdfast://HOST,HOST");
+  if (into.from.empty()) return {};
+  if (into.common.store) return invalid("name the servers once, as a word or with --store");
+  into.common.store = into.from;
+  return {};
+}
+
 }  // namespace
 
 Result<void> parse_run(const Arguments& arguments, RunOptions& into) {
@@ -362,13 +371,18 @@ Result<void> parse_serve(const Arguments& arguments, ServeOptions& into) {
   return check_serve(into);
 }
 
+bool asks_servers(const std::string& verb) {
+  return verb == "status" || verb == "members" || verb == "step-down" || verb == "drain";
+}
+
 Result<void> parse_server(const Arguments& arguments, ServerToolOptions& into) {
   const auto has_word = [&](const char* word) {
     return std::find(arguments.begin(), arguments.end(), word) != arguments.end();
   };
   OptionTable table("server");
-  if (has_word("status") || has_word("step-down")) {
+  if (std::any_of(arguments.begin(), arguments.end(), asks_servers)) {
     add_common(table, into.common);
+    if (has_word("drain")) table.value("--address", into.address, read_text);
   } else {
     table.flag("-h,--help", into.common.help);
     table.value("--log-format", into.common.log_format, read_log_format);
@@ -381,10 +395,7 @@ Result<void> parse_server(const Arguments& arguments, ServerToolOptions& into) {
   auto parsed = table.parse(arguments);
   if (into.common.help) return {};
   if (!parsed) return parsed;
-  if (into.verb == "status" || into.verb == "step-down") {
-    if (into.from.empty()) return {};
-    return invalid("name the servers with --store holdfast://HOST,HOST, and not as a word");
-  }
+  if (asks_servers(into.verb)) return take_servers(into);
   if (into.verb == "password") {
     if (into.from.empty()) return {};
     return invalid("the password is read from stdin, and is not a word of the command line");
@@ -392,7 +403,8 @@ Result<void> parse_server(const Arguments& arguments, ServerToolOptions& into) {
   const bool copies = into.verb == "backup" || into.verb == "restore";
   if (!copies && into.verb != "verify") {
     return invalid(
-        "say what to do: holdfast server status, step-down, verify, backup, restore or password");
+        "say what to do: holdfast server status, members, step-down, drain, verify, backup, "
+        "restore or password");
   }
   if (into.from.empty() || into.to.empty() == copies) {
     return invalid(into.verb == "verify"   ? "write holdfast server verify FOLDER-OR-BACKUP"

@@ -138,8 +138,9 @@ struct ServeOptions {
 
 struct ServerToolOptions {
   CommonOptions common;
-  // "verify", "backup", "restore", "password"; "status", "step-down", which use the store, too.
+  // "verify", "backup", "restore", "password"; those of asks_servers() use the store.
   std::string verb;
+  std::string address;  // "drain"
   std::string from;
   std::string to;
 };
@@ -199,6 +200,8 @@ Result<void> parse_failover(const Arguments& arguments, FailoverOptions& into);
 Result<void> parse_serve(const Arguments& arguments, ServeOptions& into);
 // The rules for what parse_serve() and a configuration file have read.
 Result<void> check_serve(const ServeOptions& options);
+// Whether that verb of `server` asks the servers of a URL.
+bool asks_servers(const std::string& verb);
 Result<void> parse_server(const Arguments& arguments, ServerToolOptions& into);
 Result<void> parse_bench(const Arguments& arguments, BenchOptions& into);
 Result<void> parse_id(const Arguments& arguments, IdOptions& into);

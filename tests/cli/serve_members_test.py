@@ -1,0 +1,173 @@
+"""`holdfast server members` and `drain`: who serves on a journal, and one that stops in order."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+import harness
+from harness import PATIENCE
+from serve_access_test import AccessCase
+from serve_test import ServeCase
+
+
+class Etcd:
+    """One etcd for all cases, which only a user may use."""
+
+    def __init__(self):
+        self.process = subprocess.Popen(
+            [os.environ.get("HOLDFAST_STORE_SERVER", "build/dev/tests/cli_store_server"), "etcd"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        line = self.process.stdout.readline()
+        if self.process.poll() == 77 or not line.startswith("{"):
+            self.stop()
+            print(f"SKIPPED: no etcd: {line.strip()}: no list of servers was tested")
+            sys.exit(77 if self.process.returncode == 77 else 1)
+        self.facts = json.loads(line)
+
+    def journal(self):
+        return f"etcd://{self.facts['user']}{self.facts['place']}?leadership=2s"
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+class AloneTest(ServeCase):
+    def members(self):
+        return json.loads(self.ok("server", "members", "--json", self.url).stdout)["members"]
+
+    def test_the_only_member_of_a_folder_is_the_server_itself(self):
+        self.start()
+        (only,) = self.members()
+        self.assertEqual((only["address"], only["leads"]), (f"127.0.0.1:{self.port}", True))
+        self.assertRegex(only["since"], r"^\d{4}-\d\d-\d\dT")
+        self.assertIn(only["version"], self.ok("version").stdout)
+        self.assertRegex(self.ok("server", "members").stdout, rf"127\.0\.0\.1:{self.port} +leads +\d{{4}}-")
+
+    def test_a_drained_server_ends_with_0_and_leases_stay(self):
+        self.start()
+        self.ok("acquire", "--ttl", "60s", "job")
+        token = json.loads(self.ok("inspect", "--json", "job").stdout)["token"]
+        self.assertIn(f"127.0.0.1:{self.port} has answered", self.ok("server", "drain", self.url).stdout)
+        self.assertEqual(self.server.wait(timeout=PATIENCE), 0)
+        self.assertEqual(json.loads(self.server.stdout.readline()), {"event": "stopped", "drained": True})
+        self.assertIn("is asked to stop by 127.0.0.1", self.server.stderr.read())
+        self.start()
+        self.assertEqual(json.loads(self.ok("inspect", "--json", "job").stdout)["token"], token)
+
+    def test_what_cannot_be_is_refused_with_a_reason(self):
+        for words, reason in ((("drain", self.url + ",127.0.0.1:1"), "several servers"),
+                              (("drain", self.url), "is the server running there?"),
+                              (("members", self.url), "is the server running there?"),
+                              (("members", "memory:"), "is not the lock service"),
+                              (("members", self.url, self.url), "in one URL"),
+                              (("members", self.url, "--address", "a:1"), "--address"),
+                              (("drain", self.url, "--store", self.url), "once")):
+            with self.subTest(words=words):
+                done = self.holdfast("server", *words)
+                self.assertEqual((done.returncode, done.stdout), (125, ""))
+                self.assertIn(reason, done.stderr)
+
+
+class ClusterTest(ServeCase):
+    def setUp(self):
+        super().setUp()
+        self.env["HOLDFAST_ETCD_PASSWORD"] = ETCD.facts["secret"]
+        self.servers = {}
+        for _ in range(3):
+            server, said = self.serve("--listen", "127.0.0.1:0", "--journal", ETCD.journal())
+            self.servers[said["address"]] = server
+        self.url = "holdfast://" + ",".join(self.servers)
+        self.env["HOLDFAST_STORE"] = self.url
+
+    def tearDown(self):
+        # The next case has the same journal, and none of these servers.
+        for server in self.servers.values():
+            server.terminate()
+        for server in self.servers.values():
+            server.wait(timeout=PATIENCE)
+
+    def roles(self, address=None):
+        """Each member and whether it leads, as that server tells."""
+        url = f"holdfast://{address}" if address else self.url
+        done = self.ok("server", "members", "--json", url)
+        return {each["address"]: each["leads"] for each in json.loads(done.stdout)["members"]}
+
+    def await_roles(self, addresses):
+        def settled():
+            roles = self.roles()
+            return set(roles) == set(addresses) and sum(roles.values()) == 1
+
+        self.until(settled, f"{addresses}, of which one leads")
+        return next(address for address, leads in self.roles().items() if leads)
+
+    def test_any_server_tells_all_of_them(self):
+        self.await_roles(self.servers)
+        told = [self.roles(address) for address in self.servers]
+        self.assertEqual(told, [told[0]] * 3)
+
+    def test_a_killed_server_disappears(self):
+        leader = self.await_roles(self.servers)
+        follower = next(address for address in self.servers if address != leader)
+        self.servers[follower].kill()
+        left = set(self.servers) - {follower}
+        self.assertEqual(self.await_roles(left), leader)
+        self.servers[leader].kill()
+        (last,) = left - {leader}
+        self.assertEqual(self.await_roles({last}), last)
+
+    def test_a_drained_leader_hands_over_and_is_off_the_list(self):
+        leader = self.await_roles(self.servers)
+        lease = self.ok("acquire", "--ttl", "60s", "job").stdout.strip()
+        done = self.ok("server", "drain", "--json", "--address", leader)
+        self.assertEqual(json.loads(done.stdout), {"drained": leader})
+        self.assertEqual(self.servers[leader].wait(timeout=PATIENCE), 0)
+        left = set(self.servers) - {leader}
+        self.assertNotEqual(self.await_roles(left), leader)
+        self.ok("release", lease)
+
+    def test_a_follower_is_drained_by_an_address_that_the_url_does_not_name(self):
+        leader = self.await_roles(self.servers)
+        follower = next(address for address in self.servers if address != leader)
+        self.ok("server", "drain", f"holdfast://{leader}", "--address", follower)
+        self.assertEqual(self.servers[follower].wait(timeout=PATIENCE), 0)
+        self.assertEqual(self.await_roles(set(self.servers) - {follower}), leader)
+
+    def test_a_server_that_stood_still_comes_back(self):
+        leader = self.await_roles(self.servers)
+        follower = next(address for address in self.servers if address != leader)
+        self.servers[follower].send_signal(signal.SIGSTOP)
+        # A paused server would not answer: the leader alone is asked.
+        self.until(lambda: follower not in self.roles(leader), "the paused server is off the list")
+        self.servers[follower].send_signal(signal.SIGCONT)
+        self.until(lambda: follower in self.roles(leader), "it is on the list again")
+
+
+class RightsTest(AccessCase):
+    def test_both_are_for_admins(self):
+        self.start()
+        for verb in ("members", "drain"):
+            self.assertIn("user 'app' is no admin", self.on("server", verb).stderr)
+        self.write_users("app", "admin")
+        self.server.send_signal(signal.SIGHUP)
+        self.server.stdout.readline()
+        self.assertIn(self.address, self.on("server", "members").stdout)
+        done = self.on("server", "drain")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.server.wait(timeout=PATIENCE), 0)
+        said = self.server.stderr.read()
+        self.assertIn("is asked to stop by user 'app' at 127.0.0.1", said)
+
+
+def setUpModule():
+    global ETCD
+    ETCD = Etcd()
+    unittest.addModuleCleanup(ETCD.stop)
+
+
+if __name__ == "__main__":
+    harness.main()
