@@ -152,6 +152,9 @@ class RightsTest(AccessCase):
         self.start()
         for verb in ("members", "drain"):
             self.assertIn("user 'app' is no admin", self.on("server", verb).stderr)
+        # A server that is away must not hide why the first one refused.
+        both = self.client_url().replace(self.address, self.address + ",127.0.0.1:1")
+        self.assertIn("user 'app' is no admin", self.on("server", "members", url=both).stderr)
         self.write_users("app", "admin")
         self.server.send_signal(signal.SIGHUP)
         self.server.stdout.readline()

@@ -200,6 +200,7 @@ Result<std::vector<ServerMember>> ask_for_members(const redis::RedisAddress& add
     const auto reply = checked_call(ask(address, each, {"HF1", "members", "0"}), where);
     if (!reply) {
       last = reply.error();
+      if (last.code() != Errc::kUnavailable) return last;  // Another one would say the same.
       continue;
     }
     std::vector<ServerMember> members;
