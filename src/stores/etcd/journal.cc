@@ -25,11 +25,8 @@ using namespace std::chrono_literals;
 // takes 7 s when etcd loses its leader.
 constexpr std::chrono::milliseconds kAttempt = 500ms;
 constexpr std::chrono::milliseconds kReading = 5s;
-constexpr std::chrono::milliseconds kBetweenAttempts = 20ms;
 constexpr std::chrono::milliseconds kGoodbye = 1s;
 constexpr std::chrono::milliseconds kSizeEvery = 10s;
-// etcd takes 1.5 MiB for one request.
-constexpr std::size_t kLargestPart = std::size_t{1} << 20U;
 constexpr std::string_view kParts = "PARTS ";
 constexpr std::uint64_t kDroppedAtOnce = 500;  // Keys.
 constexpr int kFormat = 1;
@@ -372,7 +369,11 @@ Result<std::string> EtcdJournal::read_paged(const std::string& key, const std::s
   if (!recovered_) {
     // The loop that would keep the lead waits for the reading, which may take longer than a lease.
     keep_leading();
-    static_cast<void>(look());
+    // A later leader may have trimmed what this one reads: that is no damage.
+    const Commit leads = look();
+    if (leads == Commit::kRefused || leads == Commit::kUnknown) {
+      return Error(Errc::kUnavailable, reason_);
+    }
   }
   if (const auto kept = page_.find(key); kept != page_.end()) {
     std::string value = std::move(kept->second);
@@ -494,7 +495,7 @@ Commit EtcdJournal::write(const wire::TxnRequest& txn, const Own* own) {
     }
     // Much later another server leads, or none can.
     if (BootClock::now() >= leads_until() + length_) return failed_write(may_be_applied);
-    if (!pause(kBetweenAttempts)) return failed_write(may_be_applied);
+    if (!pause(settings_.between_attempts)) return failed_write(may_be_applied);
   }
 }
 
@@ -566,16 +567,16 @@ Commit EtcdJournal::commit(std::uint64_t number, std::string_view bytes) {
     return Commit::kLater;
   }
   std::string last(bytes);
-  if (bytes.size() > kLargestPart) {
+  if (const std::size_t most = settings_.largest_part; bytes.size() > most) {
     std::size_t part = 0;
-    for (; bytes.size() > kLargestPart; ++part) {
+    for (; bytes.size() > most; ++part) {
       wire::TxnRequest txn = guarded();
-      put(txn, part_key(number, part), std::string(bytes.substr(0, kLargestPart)), 0);
+      put(txn, part_key(number, part), std::string(bytes.substr(0, most)), 0);
       // Parts without their batch are nothing, so their fate need not be known.
       if (const Commit done = write(txn); done != Commit::kCommitted) {
         return done == Commit::kUnknown ? Commit::kRefused : done;
       }
-      bytes.remove_prefix(kLargestPart);
+      bytes.remove_prefix(most);
     }
     last = std::string(kParts) + std::to_string(part) + '\n' + std::string(bytes);
   }

@@ -53,6 +53,9 @@ struct JournalSettings {
   std::chrono::seconds leadership{};  // Zero: by the servers' version.
   bool compacts = false;
   std::uint64_t quota = 0;  // Bytes; zero: not known.
+  // No options: the simulation alone sets them. etcd takes 1.5 MiB for one request.
+  std::size_t largest_part = std::size_t{1} << 20U;
+  std::chrono::milliseconds between_attempts{20};
 };
 
 // Errors: kInvalidArgument.
