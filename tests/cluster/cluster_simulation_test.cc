@@ -1,0 +1,208 @@
+// The lock service on etcd, several servers with one journal, in a world of one seed: EtcdJournal,
+// shard, fold and compactor are the true ones; etcd, the network, the clocks and the clients are
+// simulated (crowd.h has what must hold).
+//
+// HOLDFAST_SIM_SEEDS=20000 plays more worlds; HOLDFAST_SIM_SEED=N replays one.
+#include <deque>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/cluster/crowd.h"
+#include "tests/cluster/sim_etcd.h"
+#include "tests/cluster/sim_server.h"
+#include "tests/simulation/seeds.h"
+
+namespace holdfast::testing::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Nanos kFaults = 30s;    // So long things go wrong.
+constexpr Nanos kPatience = 60s;  // Longer than any lease, and a take-over.
+constexpr Nanos kSlice = 500ms;
+
+// Over all seeds: what the worlds had in them.
+struct Seen {
+  Crowd::Tally crowd;
+  SimEtcd::Tally etcd;
+};
+Seen seen;
+
+class ClusterRun {
+ public:
+  explicit ClusterRun(std::uint64_t seed)
+      : world_(seed), etcd_(world_), crowd_(world_, etcd_, [this](auto which, const auto& message) {
+          servers_now_[which % servers_now_.size()]->receive(message);
+        }) {}
+  ~ClusterRun() {
+    world_.closing = true;
+    for (SimServer& each : servers_) each.finish();
+  }
+  ClusterRun(const ClusterRun&) = delete;
+  ClusterRun& operator=(const ClusterRun&) = delete;
+
+  std::string play() {
+    auto& dice = world_.dice;
+    world_.loses = !dice.one_in(5);
+    world_.pauses = !dice.one_in(3);
+    world_.deaths = !dice.one_in(3);
+    ends_early_ = !dice.one_in(3);
+    const std::size_t servers = 2 + dice.below(2);
+    for (std::size_t each = 0; each < servers; ++each) servers_now_.push_back(&add_server());
+    crowd_.begin(3 + dice.below(6));
+    world_.after(world_.upto(2s), [this] { go_wrong(); });
+    go_on(kFaults);
+    settle();
+    note();
+    return crowd_.failure();
+  }
+
+ private:
+  SimServer& add_server() { return servers_.emplace_back(world_, ++numbers_, crowd_); }
+
+  void go_on(Nanos time) {
+    const Nanos until = world_.now + time;
+    while (crowd_.failure().empty() && world_.now < until && world_.step()) {
+    }
+  }
+
+  // One fault, and the next one later.
+  void go_wrong() {
+    if (healed_) return;
+    auto& dice = world_.dice;
+    SimServer*& server = dice.pick(servers_now_);
+    switch (dice.below(9)) {
+      case 0:
+      case 1:
+        if (world_.pauses) server->process().pause(world_.upto(dice.one_in(2) ? 1s : 8s));
+        break;
+      case 2:
+        if (world_.deaths) replace(server);
+        break;
+      case 3:
+        if (world_.deaths) server->stop();
+        break;
+      case 4:
+        if (ends_early_) etcd_.end_leadership();
+        break;
+      case 5:
+        if (world_.loses) etcd_.cut_off(server->process(), world_.upto(6s));
+        break;
+      case 6:
+        if (world_.loses) etcd_.fall_silent(world_.upto(1500ms));
+        break;
+      case 7:
+        etcd_.set_full(true);
+        world_.after(world_.upto(3s), [this] { etcd_.set_full(false); });
+        break;
+      default: cut_leader(); break;
+    }
+    world_.after(world_.upto(3s), [this] { go_wrong(); });
+  }
+
+  // The worst: the leader hears nothing of its end, and clients go on asking it.
+  void cut_leader() {
+    for (SimServer* each : servers_now_) {
+      if (!world_.loses || each->shard() == nullptr) continue;
+      etcd_.cut_off(each->process(), 1s + world_.upto(6s));
+      if (ends_early_ && world_.percent(60)) etcd_.end_leadership();
+    }
+  }
+
+  void replace(SimServer*& server) {
+    server->process().die();
+    server = &add_server();
+    server->process().pause(world_.upto(2s));
+  }
+
+  // Faults end, and the clients go: then nothing stays held, and the next one is served.
+  void settle() {
+    healed_ = true;
+    world_.loses = world_.pauses = world_.deaths = false;
+    etcd_.heal();
+    crowd_.leave();
+    std::string held = "nobody leads although all is well";
+    for (Nanos waited{}; waited < kPatience && !held.empty(); waited += kSlice) {
+      go_on(kSlice);
+      held = what_is_held();
+    }
+    if (!held.empty()) return crowd_.fail(held);
+    for (Nanos waited{}; waited < kPatience && !crowd_.last_holds(); waited += kSlice) {
+      crowd_.come_last();
+      go_on(kSlice);
+    }
+    if (!crowd_.last_holds()) crowd_.fail("the last is not served");
+    crowd_.check_end();
+  }
+
+  std::string what_is_held() const {
+    std::string held = "nobody leads although all is well";
+    for (const SimServer* each : servers_now_) {
+      if (each->shard() == nullptr) continue;
+      held.clear();
+      for (const machine::LockImage& lock : each->shard()->machine().snapshot().locks) {
+        if (!lock.tickets.empty()) held = "'" + lock.name + "' is held although all have gone";
+      }
+    }
+    return held;
+  }
+
+  void note() const {
+    const Crowd::Tally& one = crowd_.tally;
+    Crowd::Tally& all = seen.crowd;
+    all.told += one.told;
+    all.renewed += one.renewed;
+    all.terms += one.terms;
+    all.inherited += one.inherited;
+    all.parts += one.parts;
+    all.snapshots += one.snapshots;
+    all.unknown += one.unknown;
+    all.refused += one.refused;
+    seen.etcd.repeated += etcd_.tally.repeated;
+    seen.etcd.late += etcd_.tally.late;
+    seen.etcd.refused += etcd_.tally.refused;
+    seen.etcd.stale += etcd_.tally.stale;
+  }
+
+  simulation::World world_;
+  SimEtcd etcd_;
+  Crowd crowd_;
+  std::deque<SimServer> servers_;  // Those that died, too.
+  std::vector<SimServer*> servers_now_;
+  std::uint64_t numbers_ = 0;
+  bool ends_early_ = false;
+  bool healed_ = false;
+};
+
+#ifdef HOLDFAST_SANITIZED
+constexpr std::uint64_t kUsual = 30;
+#else
+constexpr std::uint64_t kUsual = 150;
+#endif
+
+TEST(ClusterSimulation, NoTwoCountOnALockAndNoGrantIsLost) {
+  simulation::play_seeds<ClusterRun>(kUsual, "ctest -R cluster_simulation_test");
+  // A few worlds need not have all of it.
+  if (HasFailure() || simulation::number_from("HOLDFAST_SIM_SEEDS", kUsual) < kUsual ||
+      simulation::number_from("HOLDFAST_SIM_SEED", 0) != 0) {
+    return;
+  }
+  // The worlds had all of it in them.
+  EXPECT_GT(seen.crowd.told, kUsual);
+  EXPECT_GT(seen.crowd.renewed, kUsual);
+  EXPECT_GT(seen.crowd.terms, 2 * kUsual);
+  EXPECT_GT(seen.crowd.inherited, kUsual / 4);
+  EXPECT_GT(seen.crowd.parts, kUsual);
+  EXPECT_GT(seen.crowd.snapshots, kUsual);
+  EXPECT_GT(seen.crowd.unknown, 0U);
+  EXPECT_GT(seen.crowd.refused, 0U);
+  EXPECT_GT(seen.etcd.repeated, kUsual);
+  EXPECT_GT(seen.etcd.late, kUsual);
+  EXPECT_GT(seen.etcd.refused, kUsual);
+  EXPECT_GT(seen.etcd.stale, kUsual);
+}
+
+}  // namespace
+}  // namespace holdfast::testing::cluster

@@ -1,0 +1,144 @@
+// The clients of the simulated lock servers, and what they must never see.
+//
+// Checked whenever a client learns something:
+//   - no two clients count on incompatible leases, each by the deadline that it counts from the
+//     send of the request which the answer names;
+//   - a told token is above all that were told before, and is given once;
+//   - a told grant is in the journal.
+// When a term begins, every client that counted on a lease has it, for at least as long. At the
+// end, what was always refused as "not applied" was not.
+//
+// Clients do not compare terms, and requests reach any server at any time: that is worse than what
+// the wire allows.
+//
+// Time: true time, less the one percent that clocks may differ by.
+// Thread-safety: none (fiber.h).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/server/shard.h"
+#include "tests/cluster/sim_etcd.h"
+
+namespace holdfast::testing::cluster {
+
+class Crowd {
+ public:
+  enum class Kind { kAcquire, kRenew, kRelease, kCancel, kKeep };
+  struct Message {
+    std::size_t acquisition = 0;
+    Kind kind{};
+    std::uint64_t seq = 0;
+    machine::Duration length{};
+  };
+  // Takes a message to one of the servers: `which` stands for any.
+  using Send = std::function<void(std::uint64_t which, const Message& message)>;
+
+  Crowd(simulation::World& world, SimEtcd& etcd, Send send);
+
+  void begin(std::size_t clients);
+  // The clients go without a word.
+  void leave();
+  // Another one comes when all else has gone.
+  void come_last();
+  bool last_holds() const { return last_ != kNobody && acquisitions_[last_].believed; }
+
+  // --- For the servers.
+  // A message has reached a server that leads, as far as it knows.
+  void submit(server::Shard& shard, machine::Instant boot, const Message& message);
+  void on_push(const port::Push& push);
+  // The first record of a term is committed. `recovered`: the true time at which it was read.
+  void check_start(const server::Shard& shard, const std::string& term, Nanos recovered);
+
+  // This finds what no single message shows.
+  void check_end();
+  const std::string& failure() const { return failure_; }
+  void fail(const std::string& what);
+
+  struct Tally {
+    std::uint64_t told = 0;     // Grants.
+    std::uint64_t renewed = 0;  // Leases that somebody counts on.
+    std::uint64_t terms = 0;
+    std::uint64_t inherited = 0;  // Leases that somebody counts on when a term begins.
+    std::uint64_t parts = 0;
+    std::uint64_t snapshots = 0;
+    std::uint64_t unknown = 0;  // Outcomes.
+    std::uint64_t refused = 0;
+  };
+  Tally tally;
+
+ private:
+  static constexpr std::size_t kNobody = SIZE_MAX;
+  struct Acquisition {
+    machine::AcquisitionId id{};
+    std::string client;
+    std::string name;
+    std::uint64_t issue = 0;
+    machine::Mode mode{};
+    machine::Duration ttl{};
+    machine::Duration waiter_ttl{};
+    std::vector<Nanos> sent{};  // By the number of the request.
+    machine::Token token{};
+    Nanos believed_until{};
+    bool believed = false;
+    bool closed = false;  // Counts on nothing more.
+    bool answered = false;
+    int farewells = 0;
+    int asked = 0;    // Acquires that a shard was given.
+    int refused = 0;  // Those that it said were not applied.
+  };
+  // The steps of an acquisition that were ever in the journal.
+  struct Recorded {
+    bool entered = false;
+    bool ended = false;
+    machine::Token granted{};
+  };
+  struct News {
+    std::size_t acquisition = 0;
+    std::uint64_t seq = 0;
+    machine::Duration lease{};
+    machine::Token token{};
+  };
+  struct Believer {
+    std::size_t acquisition = 0;
+    Nanos until{};
+  };
+
+  std::size_t add(const std::string& name, const std::string& client);
+  void take_turn(std::size_t at);
+  void speak(std::size_t at);
+  void say_goodbye(std::size_t at);
+  void send(const Message& message);
+  void answer(const Message& message, const Result<server::Answer>& answer);
+  void check_told(const Acquisition& one, const machine::Reply& reply);
+  void tell(const News& news);
+  void learn(const News& news);
+  void judge_token(const Acquisition& one);
+  void check_exclusion(std::size_t at);
+  bool believes(const Acquisition& one) const;
+  void note_put(const std::string& key, const std::string& value);
+  void note_batch(const std::string& bytes);
+
+  simulation::World& world_;
+  SimEtcd& etcd_;
+  const Send send_;
+  std::vector<Acquisition> acquisitions_;
+  std::map<std::string, std::uint64_t> issues_;
+  std::map<std::string, machine::Token> highest_;            // Told.
+  std::map<std::string, machine::Token> highest_exclusive_;  // Told.
+  std::map<std::pair<std::string, machine::Token>, machine::AcquisitionId> tokens_;
+  std::map<machine::AcquisitionId, Recorded> recorded_;
+  // Those who counted on a lease when that term's leader key was made.
+  std::map<std::string, std::vector<Believer>> believers_;
+  std::uint64_t next_id_ = 1;
+  std::size_t last_ = kNobody;
+  bool gone_ = false;
+  std::string failure_;
+};
+
+}  // namespace holdfast::testing::cluster
