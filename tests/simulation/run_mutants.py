@@ -1,6 +1,7 @@
 """Runs a program of mutants once for each mistake of its list: each must make a run fail.
 
 Usage: run_mutants.py PROGRAM [NUMBER]     NUMBER: only this one, with what the run says
+HOLDFAST_SIM_SEEDS: so many worlds for each (1500). HOLDFAST_MUTANT_LIMIT: seconds (120)
 """
 
 import os
@@ -14,11 +15,13 @@ HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parents[1] / "src" / "machine" / "mutants"))
 from make_mutants import read_mutants  # noqa: E402
 
-LIMIT = 120  # Seconds: a mistake that makes a run endless is caught.
+SEEDS = os.environ.get("HOLDFAST_SIM_SEEDS", "1500")
+# A mistake that makes a run endless is caught.
+LIMIT = int(os.environ.get("HOLDFAST_MUTANT_LIMIT", "120"))
 
 
 def run(program, number):
-    environment = {**os.environ, "HOLDFAST_MUTANT": str(number), "HOLDFAST_SIM_SEEDS": "1500"}
+    environment = {**os.environ, "HOLDFAST_MUTANT": str(number), "HOLDFAST_SIM_SEEDS": SEEDS}
     try:
         done = subprocess.run([program, "--gtest_brief=1"], env=environment, timeout=LIMIT,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
