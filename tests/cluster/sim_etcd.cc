@@ -108,6 +108,9 @@ Result<wire::RangeResponse> SimEtcd::apply(const wire::RangeRequest& request) {
 
 bool SimEtcd::holds(const wire::Compare& compare) const {
   const Value* found = find(compare.key(), revision_);
+  if (compare.target() == wire::Compare::VALUE) {
+    return found != nullptr && found->text == compare.value();
+  }
   const bool created = compare.target() == wire::Compare::CREATE;
   const std::int64_t wanted = created ? compare.create_revision() : compare.mod_revision();
   std::int64_t has = 0;

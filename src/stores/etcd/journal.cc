@@ -31,6 +31,11 @@ constexpr std::string_view kParts = "PARTS ";
 constexpr std::uint64_t kDroppedAtOnce = 500;  // Keys.
 constexpr int kFormat = 1;
 
+std::string head_text(const SnapshotHead& head) {
+  return std::to_string(head.batch) + ' ' + std::to_string(head.count) + ' ' +
+         std::to_string(head.checksum);
+}
+
 std::string digits(std::uint64_t number) { return lease_text(static_cast<std::int64_t>(number)); }
 
 Commit failed_write(bool may_be_applied) {
@@ -516,7 +521,8 @@ Commit EtcdJournal::judge_refusal(const wire::TxnResponse& answer, const Own* ow
     }
     // A snapshot of another server may have taken the batch in, and dropped it.
     if (leads || (found.kvs_size() == 0 && snapshot >= own->number)) {
-      reason_ = "batch " + std::to_string(own->number) + " was not found where it was written";
+      reason_ = "batch " + std::to_string(own->number) +
+                ", or the snapshot of it, was not found where it was written";
       return Commit::kUnknown;
     }
   }
@@ -600,13 +606,18 @@ Commit EtcdJournal::put_chunk(std::uint64_t batch, std::uint32_t index, std::str
   return write(txn);
 }
 
+// A late copy of an earlier put must not bring back a snapshot whose chunks are gone.
 Commit EtcdJournal::put_head(const SnapshotHead& head) {
+  const std::string place = key("head");
+  const std::string text = head_text(head);
   wire::TxnRequest txn = guarded();
-  put(txn, key("head"),
-      std::to_string(head.batch) + ' ' + std::to_string(head.count) + ' ' +
-          std::to_string(head.checksum),
-      0);
-  const Commit done = write(txn);
+  const bool first = head_.batch == 0 && head_.count == 0;
+  first ? compare_created(txn, place, 0) : compare_value(txn, place, head_text(head_));
+  put(txn, place, text, 0);
+  *txn.add_failure()->mutable_request_range() = one_key(place);
+  *txn.add_failure()->mutable_request_range() = one_key(place);
+  const Own own{text, head.batch};
+  const Commit done = write(txn, &own);
   if (done != Commit::kCommitted) return done;
   head_ = head;
   superfluous_ = revision_;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "src/stores/etcd/wire.pb.h"
 
@@ -22,6 +23,13 @@ inline void compare_modified(wire::TxnRequest& txn, const std::string& key, std:
   compare.set_target(wire::Compare::MOD);
   compare.set_key(key);
   compare.set_mod_revision(modified);
+}
+
+inline void compare_value(wire::TxnRequest& txn, const std::string& key, std::string value) {
+  wire::Compare& compare = *txn.add_compare();
+  compare.set_target(wire::Compare::VALUE);
+  compare.set_key(key);
+  compare.set_value(std::move(value));
 }
 
 // Every write of a session: the contender may have been given a lease of its own.
