@@ -51,7 +51,7 @@ class SegmentsProcessesTest : public ::testing::TestWithParam<std::string> {
 TEST_P(SegmentsProcessesTest, ThirtyTwoThatAreKilledOrStoppedLeaveGapsAndRepeatNothing) {
   constexpr std::size_t kProcesses = 32;
   constexpr std::size_t kStopped = 6;
-  constexpr std::size_t kSome = 1'000;  // Several ranges.
+  constexpr std::size_t kSome = 200;  // Several ranges.
   const std::string url = place_->url();
   ASSERT_TRUE(Segments::create(url, kName));
   Crowd crowd("segments", url, kName, std::chrono::milliseconds(0));
