@@ -21,7 +21,10 @@ std::int64_t fresh_lease() {
   return static_cast<std::int64_t>(base::random_128().high & INT64_MAX) | 1;
 }
 
-struct Rpc::Impl {
+class Rpc::Impl {
+ public:
+  explicit Impl(Process& its) : process(its) {}
+
   Process& process;
   std::shared_ptr<bool> open = std::make_shared<bool>(true);
 };
@@ -30,7 +33,7 @@ Rpc::Rpc(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Rpc::~Rpc() { close(); }
 
 Result<std::unique_ptr<Rpc>> Rpc::make(const EtcdAddress&) {
-  return std::unique_ptr<Rpc>(new Rpc(std::make_unique<Impl>(Impl{*World::get().running})));
+  return std::unique_ptr<Rpc>(new Rpc(std::make_unique<Impl>(*World::get().running)));
 }
 
 namespace {

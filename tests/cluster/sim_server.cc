@@ -219,8 +219,8 @@ void SimServer::work() {
     const auto batch = std::exchange(outbound_, std::nullopt);
     if (BootClock::now() >= next_look_) {
       next_look_ = BootClock::now() + kLook;
-      const Commit seen = journal_->look();
-      if (seen != Commit::kCommitted && seen != Commit::kLater) return report(seen);
+      const Commit looked = journal_->look();
+      if (looked != Commit::kCommitted && looked != Commit::kLater) return report(looked);
     }
     if (batch) {
       report(commit(*batch, /*may_wait=*/true));
