@@ -78,7 +78,7 @@ class CrowdTest(CliCase):
             self.until(lambda: not writes_to(files, running.pid), "the commit has ended")
 
     def test_a_command_of_many_busy_processes_is_dead_before_the_next_one_holds(self):
-        count = 60
+        count = 20
         notes = self.path("notes")
         with open(notes, "wb") as file:
             file.write(bytes(8 * count))
