@@ -35,10 +35,11 @@ test-sanitized: setup-test  ## the same under address+undefined and thread sanit
 	@scripts/test sanitized
 
 COMMITS ?= 0
-check-sources: setup-test  ## compile each source by itself, without unity (COMMITS=40: those that changed)
+LIMIT ?= 7200
+check-sources: setup-test  ## compile each source by itself, with gcc (COMMITS=40: those that changed; LIMIT=300: so many seconds)
 	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev -j $(JOBS) --target all tests_all
-	@scripts/check-sources --commits $(COMMITS) build/dev
+	@scripts/check-sources --commits $(COMMITS) --seconds $(LIMIT) build/dev
 
 check-all:  ## the rest of the matrix: clang, clang-tidy, release tests, long simulations
 	@scripts/setup build test bench check
