@@ -4,14 +4,13 @@
 #include "src/server/shard.h"
 
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "src/machine/testing/replay_note.h"
 #include "src/server/testing/shard_rig.h"
 #include "src/server/testing/world.h"
+#include "tests/simulation/seeds.h"
 
 namespace holdfast::server {
 namespace {
@@ -607,21 +606,11 @@ TEST(ShardTest, TheTraceOfABreakSurvivesARestart) {
 // --- Everything at once.
 
 TEST(ShardSim, EveryWorldKeepsEveryPromise) {
-  const auto run = [](std::uint64_t seed) {
-    const std::string replay =
-        "replay: HOLDFAST_SIM_SEED=" + std::to_string(seed) + " ctest -R server_test";
-    const machine::testing::ReplayNote note(replay);
-    EXPECT_EQ(testing::World(seed).run(250), "") << replay;
+  struct Run {
+    std::string play() const { return testing::World(seed).run(250); }
+    std::uint64_t seed;
   };
-  if (const char* seed = std::getenv("HOLDFAST_SIM_SEED")) return run(std::stoull(seed));
-  const char* many = std::getenv("HOLDFAST_SIM_SEEDS");
-#ifdef HOLDFAST_SANITIZED
-  constexpr std::uint64_t kUsual = 300;
-#else
-  constexpr std::uint64_t kUsual = 1'500;
-#endif
-  const std::uint64_t seeds = many != nullptr ? std::stoull(many) : kUsual;
-  for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) run(seed);
+  simulation::play_seeds<Run>(simulation::usually(1'500, 200), "ctest -R server_test");
 }
 
 }  // namespace

@@ -169,18 +169,14 @@ class ClusterRun {
   simulation::World world_;
   SimEtcd etcd_;
   Crowd crowd_;
-  std::deque<SimServer> servers_;  // Those that died, too.
+  std::deque<SimServer> servers_;  // Dead ones stay in it.
   std::vector<SimServer*> servers_now_;
   std::uint64_t numbers_ = 0;
   bool ends_early_ = false;
   bool healed_ = false;
 };
 
-#ifdef HOLDFAST_SANITIZED
-constexpr std::uint64_t kUsual = 30;
-#else
-constexpr std::uint64_t kUsual = 150;
-#endif
+constexpr std::uint64_t kUsual = simulation::usually(150, 15);
 
 TEST(ClusterSimulation, NoTwoCountOnALockAndNoGrantIsLost) {
   simulation::play_seeds<ClusterRun>(kUsual, "ctest -R cluster_simulation_test");

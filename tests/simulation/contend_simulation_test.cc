@@ -562,12 +562,7 @@ class Run {
 };
 
 TEST(ContendSim, TheEngineKeepsItsPromisesInEveryRun) {
-#if defined(HOLDFAST_SANITIZED)
-  constexpr std::uint64_t kSeeds = 100;  // Each takes ten times as long.
-#else
-  constexpr std::uint64_t kSeeds = 800;
-#endif
-  play_seeds<simulation::Run>(kSeeds, "contend_simulation_test");
+  play_seeds<simulation::Run>(usually(800, 100), "contend_simulation_test");
 }
 
 }  // namespace

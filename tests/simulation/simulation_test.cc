@@ -212,12 +212,7 @@ class Run {
 };
 
 TEST(PrimitivesSim, KeepTheirPromisesInEveryRun) {
-#if defined(HOLDFAST_SANITIZED)
-  constexpr std::uint64_t kSeeds = 300;  // Each takes ten times as long.
-#else
-  constexpr std::uint64_t kSeeds = 2000;
-#endif
-  play_seeds<simulation::Run>(kSeeds, "simulation_test");
+  play_seeds<simulation::Run>(usually(2'000, 200), "simulation_test");
 }
 
 }  // namespace
