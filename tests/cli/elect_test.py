@@ -115,7 +115,7 @@ class ObserveTest(ElectTest):
     def observer(self, *options):
         process = subprocess.Popen(
             [PROGRAM, "elect", "--observe", *options, "boss"], env=self.env,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, bufsize=0)
         self.addCleanup(lambda: (process.poll() is None and process.kill(), process.wait(),
                                  process.stdout.close(), process.stderr.close()))
         return process

@@ -145,7 +145,7 @@ class StoreCase(CliCase):
     def lines_of(self, *arguments):
         """A command that goes on; its lines can be awaited."""
         process = subprocess.Popen([PROGRAM, *arguments], env=self.env, stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.addCleanup(process.stdout.close)
