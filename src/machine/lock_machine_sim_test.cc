@@ -12,13 +12,13 @@
 namespace holdfast::machine::testing {
 namespace {
 
-struct Run {
+struct MachineRun {
   std::string play() const { return World(seed).run(120); }
   std::uint64_t seed;
 };
 
 TEST(LockMachineSim, EveryWorldKeepsEveryPromise) {
-  simulation::play_seeds<Run>(simulation::usually(2'000, 200), "ctest -R lock_machine_sim");
+  simulation::play_seeds<MachineRun>(simulation::usually(2'000, 200), "ctest -R lock_machine_sim");
 }
 
 }  // namespace

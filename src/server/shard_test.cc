@@ -606,11 +606,11 @@ TEST(ShardTest, TheTraceOfABreakSurvivesARestart) {
 // --- Everything at once.
 
 TEST(ShardSim, EveryWorldKeepsEveryPromise) {
-  struct Run {
+  struct ShardRun {
     std::string play() const { return testing::World(seed).run(250); }
     std::uint64_t seed;
   };
-  simulation::play_seeds<Run>(simulation::usually(1'500, 200), "ctest -R server_test");
+  simulation::play_seeds<ShardRun>(simulation::usually(1'500, 200), "ctest -R server_test");
 }
 
 }  // namespace

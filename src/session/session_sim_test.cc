@@ -447,7 +447,7 @@ std::size_t run(std::uint64_t seed) {
 TEST(SessionSim, BeliefsNeverOverlapAndEverybodyGetsDone) {
   static std::size_t worlds;
   static std::size_t holds;
-  struct Run {
+  struct SessionRun {
     std::string play() const {
       ++worlds;
       holds += run(seed);
@@ -455,7 +455,7 @@ TEST(SessionSim, BeliefsNeverOverlapAndEverybodyGetsDone) {
     }
     std::uint64_t seed;
   };
-  simulation::play_seeds<Run>(simulation::usually(2'000, 200), "ctest -R session_test");
+  simulation::play_seeds<SessionRun>(simulation::usually(2'000, 200), "ctest -R session_test");
   // A simulation in which nobody ever held would prove nothing.
   EXPECT_GE(holds, worlds);
 }
