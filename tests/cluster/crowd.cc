@@ -145,29 +145,9 @@ void Crowd::send(const Message& message) {
 // --- At the servers.
 
 void Crowd::submit(server::Shard& shard, Instant boot, const Message& message) {
-  const Acquisition one = acquisitions_[message.acquisition];
-  server::Request request;
-  request.client = one.client;
-  request.issue = one.issue;
-  switch (message.kind) {
-    case Kind::kAcquire: {
-      machine::Acquire acquire{one.name, one.id, one.mode};
-      acquire.ttl = one.ttl;
-      acquire.waiter_ttl = one.waiter_ttl;
-      request.action = acquire;
-      ++acquisitions_[message.acquisition].asked;
-      break;
-    }
-    case Kind::kRenew:
-      request.action = machine::Renew{one.name, one.id, message.seq, message.length,
-                                      std::min(message.length, 2 * one.waiter_ttl)};
-      break;
-    case Kind::kRelease: request.action = machine::Release{one.name, one.id, {}}; break;
-    case Kind::kCancel: request.action = machine::Cancel{one.name, one.id, {}}; break;
-    case Kind::kKeep:
-      request.action = machine::Keep{one.name, one.id, message.seq, message.length, "kept"};
-      break;
-  }
+  Acquisition& one = acquisitions_[message.acquisition];
+  if (message.kind == Kind::kAcquire) ++one.asked;
+  const server::Request request = server::testing::request_of(one, message);
   shard.submit(boot, request,
                [this, message](const Result<server::Answer>& told) { answer(message, told); });
 }
@@ -264,7 +244,7 @@ void Crowd::judge_token(const Acquisition& one) {
   const auto [place, fresh] = tokens_.try_emplace({one.name, one.token}, one.id);
   if (!fresh && place->second != one.id) fail("a token was given twice");
   const bool exclusive = one.mode == machine::Mode::exclusive();
-  // Those who share a lock learn of it in any order.
+  // Holders of one shared lock are told in any order.
   const auto& earlier = exclusive ? highest_ : highest_exclusive_;
   const auto before = earlier.find(one.name);
   if (before != earlier.end() && one.token <= before->second) fail("a token did not grow");

@@ -23,19 +23,15 @@
 #include <vector>
 
 #include "src/server/shard.h"
+#include "src/server/testing/sim_asking.h"
 #include "tests/cluster/sim_etcd.h"
 
 namespace holdfast::testing::cluster {
 
 class Crowd {
  public:
-  enum class Kind { kAcquire, kRenew, kRelease, kCancel, kKeep };
-  struct Message {
-    std::size_t acquisition = 0;
-    Kind kind{};
-    std::uint64_t seq = 0;
-    machine::Duration length{};
-  };
+  using Kind = server::testing::AskKind;
+  using Message = server::testing::Message;
   // Takes a message to one of the servers: `which` stands for any.
   using Send = std::function<void(std::uint64_t which, const Message& message)>;
 
@@ -90,20 +86,10 @@ class Crowd {
     bool answered = false;
     int farewells = 0;
     int asked = 0;    // Acquires that a shard was given.
-    int refused = 0;  // Those that it said were not applied.
+    int refused = 0;  // Acquires that a shard refused, and so did not apply.
   };
-  // The steps of an acquisition that were ever in the journal.
-  struct Recorded {
-    bool entered = false;
-    bool ended = false;
-    machine::Token granted{};
-  };
-  struct News {
-    std::size_t acquisition = 0;
-    std::uint64_t seq = 0;
-    machine::Duration lease{};
-    machine::Token token{};
-  };
+  using Recorded = server::testing::Recorded;
+  using News = server::testing::News;
   struct Believer {
     std::size_t acquisition = 0;
     Nanos until{};

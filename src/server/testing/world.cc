@@ -153,28 +153,7 @@ void World::speak() {
 
 void World::deliver_request(const Message& message) {
   if (!shard_) return;
-  const Acquisition one = acquisitions_[message.acquisition];
-  Request request;
-  request.client = one.client;
-  request.issue = one.issue;
-  switch (message.kind) {
-    case Kind::kAcquire: {
-      machine::Acquire acquire{one.name, one.id, one.mode};
-      acquire.ttl = one.ttl;
-      acquire.waiter_ttl = one.waiter_ttl;
-      request.action = acquire;
-      break;
-    }
-    case Kind::kRenew:
-      request.action = machine::Renew{one.name, one.id, message.seq, message.length,
-                                      std::min(message.length, 2 * one.waiter_ttl)};
-      break;
-    case Kind::kRelease: request.action = machine::Release{one.name, one.id, {}}; break;
-    case Kind::kCancel: request.action = machine::Cancel{one.name, one.id, {}}; break;
-    case Kind::kKeep:
-      request.action = machine::Keep{one.name, one.id, message.seq, message.length, "kept"};
-      break;
-  }
+  const Request request = request_of(acquisitions_[message.acquisition], message);
   shard_->submit(boot(), request, [this, message](const Result<Answer>& answer) {
     Acquisition& asker = acquisitions_[message.acquisition];
     if (!answer) return;

@@ -28,6 +28,7 @@
 #include "src/machine/testing/dice.h"
 #include "src/server/compactor.h"
 #include "src/server/shard.h"
+#include "src/server/testing/sim_asking.h"
 #include "src/server/testing/sim_journal.h"
 
 namespace holdfast::server::testing {
@@ -41,13 +42,7 @@ class World final : private ServiceListener {
   std::string run(int steps);
 
  private:
-  enum class Kind { kAcquire, kRenew, kRelease, kCancel, kKeep };
-  struct Message {
-    std::size_t acquisition = 0;
-    Kind kind{};
-    std::uint64_t seq = 0;
-    machine::Duration length{};
-  };
+  using Kind = AskKind;
   struct Acquisition {
     machine::AcquisitionId id{};
     std::string client;
@@ -63,18 +58,6 @@ class World final : private ServiceListener {
     bool closed = false;  // Counts on nothing more, and renews no more.
     bool end_answered = false;
     bool gone = false;
-  };
-  // The steps of an acquisition that were ever in the journal.
-  struct Recorded {
-    bool entered = false;
-    bool ended = false;
-    machine::Token granted{};
-  };
-  struct News {
-    std::size_t acquisition = 0;
-    std::uint64_t seq = 0;
-    machine::Duration lease{};
-    machine::Token token{};
   };
 
   void on_push(const ClientName& client, const port::Push& push) override;
