@@ -108,7 +108,7 @@ AcquireFsm::Action AcquireFsm::on_reply(BootInstant now,
 // Servers may grant less than was asked for, and the lock-delay comes first.
 bool AcquireFsm::lease_is_too_short(const port::AcquisitionState& renewed) {
   if (terms_.lock_delay == Duration::zero()) return false;
-  const Duration lease = renewed.lease - terms_.lock_delay;
+  const Duration lease = without_delay(renewed.lease, terms_.lock_delay);
   if (lease - terms_.bound.slack(lease) > terms_.min_left) return false;
   const auto millis = [](Duration time) {
     return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
@@ -121,19 +121,17 @@ bool AcquireFsm::lease_is_too_short(const port::AcquisitionState& renewed) {
 
 AcquireFsm::Action AcquireFsm::on_held(BootInstant now, const port::AcquisitionState& state) {
   has_queued_ = true;
-  const Duration lease = std::max(state.lease - terms_.lock_delay, Duration::zero());
+  const Duration lease = without_delay(state.lease, terms_.lock_delay);
   const auto sent = log_.sent_at(state.seq);
-  const BootInstant deadline =
-      sent ? terms_.bound.safe_deadline(*sent, lease) : BootInstant::min();
+  const BootInstant deadline = sent ? terms_.bound.safe_deadline(*sent, lease) : BootInstant::min();
   // A lease that nobody renews must have its whole length at the grant. One from the queue has a
   // waiter's length.
   const bool to_renew = terms_.whole && lease < terms_.ttl && phase_ != Phase::kConfirming;
   // Servers may have shortened the session, so as much as was asked for may never be left. After a
   // renewal the store has granted all that it can.
   const bool all_there_is = phase_ == Phase::kConfirming && state.more_in;
-  const Nanos least = all_there_is
-                          ? std::min(terms_.min_left, RenewalSchedule(lease).safe_part())
-                          : terms_.min_left;
+  const Nanos least = all_there_is ? std::min(terms_.min_left, RenewalSchedule(lease).safe_part())
+                                   : terms_.min_left;
   if (deadline > now + least && !to_renew) {
     phase_ = Phase::kDone;
     held_ = state;

@@ -107,7 +107,7 @@ std::optional<Result<Core::Multi>> Core::on_taken(Taking& taking,
   for (std::size_t i = 0; i < states.size(); ++i) {
     const auto least = terms_for(*taking.acquisitions[i], /*may_wait=*/false).min_left;
     const auto sent = taking.log.sent_at(states[i].seq);
-    const Duration lease = states[i].lease - taking.acquisitions[i]->lock_delay;
+    const Duration lease = without_delay(states[i].lease, taking.acquisitions[i]->lock_delay);
     if (sent && bound_.safe_deadline(*sent, lease) - least > now) continue;
     give_back_all(taking);
     return Result<Multi>(Error(

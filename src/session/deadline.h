@@ -37,6 +37,11 @@ struct ClockBound {
   }
 };
 
+// The part of a lease at the store that this side counts on: the lock-delay is its end.
+inline Duration without_delay(Duration lease, Duration lock_delay) {
+  return std::max(lease - lock_delay, Duration::zero());
+}
+
 using detail::RenewalSchedule;
 
 }  // namespace holdfast::session

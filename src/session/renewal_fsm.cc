@@ -24,7 +24,7 @@ RenewalFsm::RenewalFsm(BootInstant now, const Terms& terms, const port::Acquisit
 }
 
 Duration RenewalFsm::counted(const port::AcquisitionState& state) const {
-  return std::max(state.lease - terms_.lock_delay, Duration::zero());
+  return without_delay(state.lease, terms_.lock_delay);
 }
 
 void RenewalFsm::extend(const port::AcquisitionState& state) {
@@ -40,9 +40,8 @@ void RenewalFsm::extend(const port::AcquisitionState& state) {
   deadline_ = terms_.hold_until ? std::min(sure, *terms_.hold_until) : sure;
   granted_ = lease;
   renew_at_ = *sent + until_next(state);
-  company_from_ = state.more_in
-                      ? BootInstant::max()
-                      : renew_at_ - RenewalSchedule(lease).early_in_company();
+  company_from_ =
+      state.more_in ? BootInstant::max() : renew_at_ - RenewalSchedule(lease).early_in_company();
 }
 
 // A store whose own confirmations come at intervals grants the most just after them.
