@@ -42,7 +42,7 @@ class PerProcess {
   State& get() {
     State* seen = state_.load(std::memory_order_acquire);
     if (seen->process == base::process_generation()) return *seen;
-    auto fresh = State::after(*seen);
+    auto fresh = std::make_unique<State>(seen->for_child());
     // The parent's is kept: its mutex cannot be destroyed.
     if (state_.compare_exchange_strong(seen, fresh.get())) return *fresh.release();
     return *seen;
@@ -94,13 +94,18 @@ class Millis {
   std::uint64_t last_ = 0;
 };
 
-struct UuidState {
-  explicit UuidState(Millis its) : millis(std::move(its)) {}
+struct GrowingState {
+  explicit GrowingState(Millis its) : millis(std::move(its)) {}
   // Reads without the mutex: in a forked child nobody writes to the parent's state.
-  static std::unique_ptr<UuidState> after(const UuidState& parent)
-      HOLDFAST_NO_TSA {
-    return std::make_unique<UuidState>(parent.millis.copy());
-  }
+  Millis for_child() const HOLDFAST_NO_TSA { return millis.copy(); }
+
+  const std::uint64_t process = base::process_generation();
+  base::LocalMutex mutex;
+  Millis millis HOLDFAST_GUARDED_BY(mutex);
+};
+
+struct UuidState : GrowingState {
+  using GrowingState::GrowingState;
 
   Result<Id> next() HOLDFAST_EXCLUDES(mutex) {
     const base::LocalLock lock(mutex);
@@ -118,9 +123,6 @@ struct UuidState {
   // The upper bit stays free, so a millisecond has room for 2^41 more.
   void seed() HOLDFAST_REQUIRES(mutex) { counter = low_bits(millis.random(), kCounterBits - 1); }
 
-  const std::uint64_t process = base::process_generation();
-  base::LocalMutex mutex;
-  Millis millis HOLDFAST_GUARDED_BY(mutex);
   std::uint64_t counter HOLDFAST_GUARDED_BY(mutex) = 0;
 };
 
@@ -129,22 +131,22 @@ struct UuidV7::Impl : PerProcess<UuidState> {
 };
 
 UuidV7::UuidV7(IdClock* clock, RandomBits random)
-    : impl_(std::make_unique<Impl>(
-          std::make_unique<UuidState>(Millis(clock, std::move(random))))) {}
+    : impl_(std::make_unique<Impl>(std::make_unique<UuidState>(Millis(clock, std::move(random))))) {
+}
 UuidV7::~UuidV7() = default;
 Result<Id> UuidV7::next() { return impl_->get().next(); }
 IdGuarantees UuidV7::guarantees() const {
-  return {UniqueBy::kChance, IdOrder::kObject, /*survives_restart=*/true,
-          /*survives_clock_back=*/true, /*survives_pause=*/true, /*survives_fork=*/true,
+  return {UniqueBy::kChance,
+          IdOrder::kObject,
+          /*survives_restart=*/true,
+          /*survives_clock_back=*/true,
+          /*survives_pause=*/true,
+          /*survives_fork=*/true,
           /*survives_old_copy=*/true};
 }
 
-struct UlidState {
-  explicit UlidState(Millis its) : millis(std::move(its)) {}
-  static std::unique_ptr<UlidState> after(const UlidState& parent)
-      HOLDFAST_NO_TSA {
-    return std::make_unique<UlidState>(parent.millis.copy());
-  }
+struct UlidState : GrowingState {
+  using GrowingState::GrowingState;
 
   Result<Id> next() HOLDFAST_EXCLUDES(mutex) {
     const base::LocalLock lock(mutex);
@@ -162,9 +164,6 @@ struct UlidState {
     low = millis.random();
   }
 
-  const std::uint64_t process = base::process_generation();
-  base::LocalMutex mutex;
-  Millis millis HOLDFAST_GUARDED_BY(mutex);
   std::uint64_t high HOLDFAST_GUARDED_BY(mutex) = 0;  // The upper 16 of the 80 random bits.
   std::uint64_t low HOLDFAST_GUARDED_BY(mutex) = 0;
 };
@@ -174,13 +173,17 @@ struct Ulid::Impl : PerProcess<UlidState> {
 };
 
 Ulid::Ulid(IdClock* clock, RandomBits random)
-    : impl_(std::make_unique<Impl>(
-          std::make_unique<UlidState>(Millis(clock, std::move(random))))) {}
+    : impl_(std::make_unique<Impl>(std::make_unique<UlidState>(Millis(clock, std::move(random))))) {
+}
 Ulid::~Ulid() = default;
 Result<Id> Ulid::next() { return impl_->get().next(); }
 IdGuarantees Ulid::guarantees() const {
-  return {UniqueBy::kChance, IdOrder::kObject, /*survives_restart=*/true,
-          /*survives_clock_back=*/true, /*survives_pause=*/true, /*survives_fork=*/true,
+  return {UniqueBy::kChance,
+          IdOrder::kObject,
+          /*survives_restart=*/true,
+          /*survives_clock_back=*/true,
+          /*survives_pause=*/true,
+          /*survives_fork=*/true,
           /*survives_old_copy=*/true};
 }
 
