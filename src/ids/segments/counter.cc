@@ -99,10 +99,11 @@ Result<Range> Counter::take(std::uint64_t step, BootInstant by) {
 Result<void> Counter::look_at_head(BootInstant by) {
   const auto record = records_.read(SegmentsHead::key(head_.name), by);
   if (!record) return record.error();
-  const auto head = *record ? SegmentsHead::parse(head_.name, (*record)->text)
-                            : corrupt("has no namespace any more");
-  if (head && head->incarnation == head_.incarnation) return {};
-  loss_ = corrupt(head ? "is not the namespace's any more" : "has no namespace any more");
+  if (*record) {
+    const auto head = SegmentsHead::parse(head_.name, (*record)->text);
+    if (head && head->incarnation == head_.incarnation) return {};
+  }
+  loss_ = corrupt("is not the namespace's any more");
   return *loss_;
 }
 
@@ -142,8 +143,10 @@ void Counter::stop(BootInstant by) {
       stopped_ = true;
       return;
     }
-    state->stopped = "a process had seen the counter at " + std::to_string(floor_) +
-                     ", and it was " + "at " + std::to_string(state->next) + " later";
+    state->stopped = state->next < floor_
+                         ? "a process had seen the counter at " + std::to_string(floor_) +
+                               ", and it was at " + std::to_string(state->next) + " later"
+                         : "the namespace has another counter, or is gone";
     const auto replaced =
         records_.replace(head_.counter_key(), (*record)->version, state->text(), by);
     if (!replaced) return;
