@@ -60,6 +60,7 @@ struct DiskSpace {
   std::uint64_t journal = 0;  // The journal uses so many.
   std::uint64_t free = 0;     // For this process.
   std::uint64_t size = 0;     // The whole disk, without what is kept for root.
+  const char* what = "the disk of the journal";
 };
 
 class Journal {

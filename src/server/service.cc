@@ -97,7 +97,7 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   std::optional<Compactor> compactor;
   std::optional<Shard> shard;
   std::optional<port::BootTimer> timer;
-  std::optional<port::BootTimer> lead_timer;  // A shared journal's.
+  std::optional<port::BootTimer> lead_timer;     // A shared journal's.
   std::optional<base::BootInstant> handed_over;  // To the journal's thread: the batch under way.
   base::BootInstant next_confirm{};
   std::uint64_t commits = 0;
@@ -110,7 +110,7 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   bool full = false;
   bool nearly_full = false;
   machine::Instant settle_at{};
-  bool settled = true;           // The journal's thread, once it runs.
+  bool settled = true;            // The journal's thread, once it runs.
   base::BootInstant next_look{};  // The journal's thread.
   bool flush_posted = false;
   bool stopped = false;
@@ -134,8 +134,8 @@ Result<void> Service::Impl::start() {
   term = journal->term();
   auto fold = fold_journal(*journal);
   if (!fold) {
-    return Error(fold.error().code(), "journal " + journal->place() + ": " +
-                                          fold.error().message());
+    return Error(fold.error().code(),
+                 "journal " + journal->place() + ": " + fold.error().message());
   }
   // The lead has to last: taking the locks over asks the journal nothing, and takes seconds for
   // millions of them.
@@ -225,8 +225,8 @@ void Service::Impl::keep_leading() {
 
 void Service::Impl::look_at_lead() {
   if (!lead_timer) return;
-  shard->lead_until(machine::Instant(std::chrono::duration_cast<machine::Duration>(
-      journal->leads_until().time_since_epoch())));
+  shard->lead_until(machine::Instant(
+      std::chrono::duration_cast<machine::Duration>(journal->leads_until().time_since_epoch())));
 }
 
 void Service::Impl::arm() {
@@ -280,8 +280,8 @@ void Service::Impl::look_at_disk(const DiskSpace& seen) {
   const std::uint64_t percent = used / (disk.size / 100 + 1);
   if (!nearly_full && percent >= kNearlyFull) {
     nearly_full = true;
-    warn((journal->is_shared() ? "etcd's quota" : "the disk of the journal") + std::string(" is ") +
-         std::to_string(percent) + " % full. When it is full, no lock is granted: make room");
+    warn(std::string(disk.what) + " is " + std::to_string(percent) +
+         " % full. When it is full, no lock is granted: make room");
   } else if (nearly_full && percent < kEnoughRoom) {
     nearly_full = false;
     warn("the journal has room again");
@@ -459,9 +459,8 @@ const Service::ServiceStart& Service::found() const { return impl_->found; }
 const std::string& Service::term() const { return impl_->term; }
 
 void Service::submit(const Request& request, Done<Answer> done) {
-  impl_->use([&](Shard& shard, machine::Instant now) {
-    shard.submit(now, request, std::move(done));
-  });
+  impl_->use(
+      [&](Shard& shard, machine::Instant now) { shard.submit(now, request, std::move(done)); });
 }
 
 void Service::submit_list(const std::vector<Request>& requests,
@@ -488,9 +487,8 @@ void Service::submit_all(const std::vector<Request>& requests, Done<AllOrNone> d
 }
 
 void Service::inspect(const std::string& name, Done<LockSight> done) {
-  impl_->use([&](Shard& shard, machine::Instant now) {
-    shard.inspect(now, name, std::move(done));
-  });
+  impl_->use(
+      [&](Shard& shard, machine::Instant now) { shard.inspect(now, name, std::move(done)); });
 }
 
 void Service::list(const std::string& prefix, const std::string& after, std::size_t limit,
@@ -509,9 +507,8 @@ void Service::keep(const KeepText& wish, Done<std::optional<std::uint64_t>> done
 }
 
 void Service::change_kept(const Change& change, Done<std::optional<std::uint64_t>> done) {
-  impl_->use([&](Shard& shard, machine::Instant now) {
-    shard.change_kept(now, change, std::move(done));
-  });
+  impl_->use(
+      [&](Shard& shard, machine::Instant now) { shard.change_kept(now, change, std::move(done)); });
 }
 
 Service::State Service::state() const {

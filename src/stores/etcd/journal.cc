@@ -556,7 +556,8 @@ void EtcdJournal::ask_size() {
 port::DiskSpace EtcdJournal::space() const {
   const std::uint64_t size = *size_;
   if (settings_.quota == 0 || size == 0) return {};
-  return {size, settings_.quota - std::min(size, settings_.quota), settings_.quota};
+  const std::uint64_t quota = settings_.quota;
+  return {size, quota - std::min(size, quota), quota, "etcd's quota"};
 }
 
 // A deletion of what is not there: it goes the way of a write, makes no revision, and passes where
@@ -606,7 +607,8 @@ Commit EtcdJournal::put_chunk(std::uint64_t batch, std::uint32_t index, std::str
   return write(txn);
 }
 
-// A late copy of an earlier put must not bring back a snapshot whose chunks are gone.
+// A late copy of an earlier put must not bring back a snapshot whose chunks are gone. A refusal is
+// judged as a batch's: by what lies at its key, and by the head, which are one here.
 Commit EtcdJournal::put_head(const SnapshotHead& head) {
   const std::string place = key("head");
   const std::string text = head_text(head);
