@@ -50,8 +50,9 @@ The lock
   --reason TEXT     a text that ls, inspect and top show
   --trace-id ID     an id of your tracing that they show, at most 128 characters without spaces
                     (default: HOLDFAST_TRACE_ID); COMMAND inherits it
-  --min-hold D      keep the lock for at least D (24h at most), even if COMMAND is faster (not on a
-                    store whose locks end with this program: see 'holdfast doctor')
+  --min-hold D      keep the lock for at least D (24h at most), even if COMMAND is faster: the store
+                    keeps it, and this program returns at once (not on a store whose locks end with
+                    this program: see 'holdfast doctor')
   --max-hold D      end COMMAND after D (exit status 122)
   --lock-delay D    after a loss or a crash keep others out for D more, beyond the lease
   --reenter         inside a run that holds NAME: run COMMAND under its lease, with its token; that
