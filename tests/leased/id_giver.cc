@@ -13,14 +13,13 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <iostream>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "holdfast/ids/leased_workers.h"
 #include "holdfast/ids/segments.h"
@@ -40,8 +39,17 @@ using std::chrono::milliseconds;
 constexpr std::size_t kRun = 16;
 constexpr milliseconds kPause{5};
 
-std::atomic<bool> told_to_stop{false};
-static_assert(std::atomic<bool>::is_always_lock_free);
+// Waits for SIGTERM, which is blocked, and no longer than that. From then on it is always true.
+bool told_to_stop(milliseconds within) {
+  static bool told = false;
+  if (told) return true;
+  sigset_t term;
+  ::sigemptyset(&term);
+  ::sigaddset(&term, SIGTERM);
+  const timespec time{.tv_sec = 0, .tv_nsec = within.count() * 1'000'000};
+  told = ::sigtimedwait(&term, nullptr, &time) == SIGTERM;
+  return told;
+}
 
 void say(const std::string& line) {
   static std::string last;
@@ -66,12 +74,12 @@ template <typename Attempt>
 auto persist(Attempt attempt) {
   for (;;) {
     auto result = attempt();
-    if (result || told_to_stop) return result;
+    if (result) return result;
     if (!may_pass(result.error())) {
       say("gives up: " + result.error().message());
       std::exit(1);
     }
-    std::this_thread::sleep_for(kPause);
+    if (told_to_stop(kPause)) return result;
   }
 }
 
@@ -81,11 +89,10 @@ class Giver {
       : file_(::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {}
 
   void give(IdSource& ids, const LeasedIds* leased) {
-    while (!told_to_stop) {
+    do {
       give_run(ids);
       if (leased != nullptr) note_worker(leased->worker());
-      std::this_thread::sleep_for(kPause);
-    }
+    } while (!told_to_stop(kPause));
   }
 
  private:
@@ -139,10 +146,13 @@ void give_of_segments(const std::string& url, const std::string& name, Giver& gi
 
 int main(int argc, char** argv) {
   if (argc != 6) return 2;
-  ::signal(SIGTERM, [](int) { told_to_stop = true; });
+  sigset_t term;
+  ::sigemptyset(&term);
+  ::sigaddset(&term, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &term, nullptr);  // In the library's threads, too.
   const std::string kind = argv[1];
   Giver giver(argv[4]);
   if (kind == "workers") give_of_workers(argv[2], argv[3], milliseconds(std::atoi(argv[5])), giver);
   if (kind == "segments") give_of_segments(argv[2], argv[3], giver);
-  return told_to_stop ? 0 : 2;
+  return told_to_stop(milliseconds(0)) ? 0 : 2;
 }
