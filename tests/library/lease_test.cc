@@ -45,8 +45,8 @@ TEST_P(LeaseTest, ALockDelayKeepsOthersOutAfterALossAndNotAfterARelease) {
   Lease released = take(alice.mutex("orders"), {.ttl = 60s, .lock_delay = 60s});
   EXPECT_LE(released.remaining(), 60s);
   ASSERT_TRUE(released.release());
-  Lease lost = take(alice.mutex("orders"),
-                    {.wait = 0s, .ttl = 2s, .auto_renew = false, .lock_delay = 2s});
+  Lease lost =
+      take(alice.mutex("orders"), {.wait = 0s, .ttl = 2s, .auto_renew = false, .lock_delay = 2s});
   const auto end = base::BootInstant(lost.deadline_boottime());
   ASSERT_TRUE(fires(lost.lost()));
   EXPECT_TRUE(fails_with(lost.release(), Errc::kLost));
@@ -56,8 +56,8 @@ TEST_P(LeaseTest, ALockDelayKeepsOthersOutAfterALossAndNotAfterARelease) {
   }
   base::BootInstant forgotten{};
   {
-    const Lease lease = take(alice.mutex("orders"), {.wait = kPatience, .ttl = 2s,
-                                                     .auto_renew = false, .lock_delay = 2s});
+    const Lease lease = take(alice.mutex("orders"),
+                             {.wait = kPatience, .ttl = 2s, .auto_renew = false, .lock_delay = 2s});
     forgotten = base::BootInstant(lease.deadline_boottime());
     ASSERT_TRUE(fires(lease.lost()));
   }
@@ -213,6 +213,17 @@ TEST_P(LeaseTest, ABrokenHolderIsToldWhoDidIt) {
   const auto info = root.inspect("orders");
   ASSERT_TRUE(info && *info && (*info)->last_break);
   EXPECT_EQ((*info)->last_break->token, lease.token());
+}
+
+TEST_P(LeaseTest, ABreakEndsALockDelay) {
+  const Client alice = connect();
+  const Client bob = connect();
+  if (alice.guarantees().ends_with_client) {
+    GTEST_SKIP() << "skipped by capability: no lock-delay, as leases end with their client";
+  }
+  const Lease lease = take(alice.mutex("orders"), {.ttl = 60s, .lock_delay = 1h});
+  ASSERT_TRUE(bob.break_lock("orders", lease.token(), "stuck"));
+  EXPECT_TRUE(bob.mutex("orders").acquire({.wait = kPatience}));
 }
 
 // As `holdfast break` does, whose process ends then.
