@@ -1,5 +1,5 @@
-// The messages of simulated clients, and the requests that a shard gets from them. The worlds of one
-// server and of several share these.
+// The messages of simulated clients, and the requests that a shard gets from them. The world of one
+// server and that of several share these.
 //
 // Thread-safety: values.
 #pragma once
