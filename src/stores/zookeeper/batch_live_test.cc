@@ -248,7 +248,7 @@ TEST_F(ZookeeperBatchLiveTest, ALostReplyIsUnknownToEach) {
 
 // Also what had not been sent yet.
 TEST_F(ZookeeperBatchLiveTest, ASessionThatEndsIsLostToEach) {
-  connect(server_->url("/?session=1s"));
+  connect(server_->url("/?session=4s"));
   server_->pause();
   auto asked = ask_all();
   for (int round = 0; round < 5; ++round) {
