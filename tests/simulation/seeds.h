@@ -17,12 +17,13 @@ inline std::uint64_t number_from(const char* variable, std::uint64_t otherwise) 
 }
 
 // How many worlds are played where nobody says: a sanitized one takes ten times as long, and more.
-constexpr std::uint64_t usually(std::uint64_t plain, [[maybe_unused]] std::uint64_t sanitized) {
 #if defined(HOLDFAST_SANITIZED)
-  return sanitized;
+constexpr bool kSanitized = true;
 #else
-  return plain;
+constexpr bool kSanitized = false;
 #endif
+constexpr std::uint64_t usually(std::uint64_t plain, std::uint64_t sanitized) {
+  return kSanitized ? sanitized : plain;
 }
 
 // `Run{seed}.play()` says what went wrong; empty: nothing. The failure tells how to replay it.
