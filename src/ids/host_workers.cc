@@ -82,6 +82,13 @@ class RowFile {
     struct stat seen {};
     return ::fstat(fd_, &seen) == 0 ? seen.st_ino : 0;
   }
+  // Nanoseconds since 1970; 0: the file system does not tell.
+  std::int64_t born_ns() const {
+    struct statx seen {};
+    const bool told = ::statx(fd_, "", AT_EMPTY_PATH, STATX_BTIME, &seen) == 0 &&
+                      (seen.stx_mask & STATX_BTIME) != 0;
+    return told ? seen.stx_btime.tv_sec * 1'000'000'000 + seen.stx_btime.tv_nsec : 0;
+  }
   // Not so when somebody has removed it, or put another one in its place.
   bool in_place() const {
     struct stat here {};
@@ -253,8 +260,13 @@ Result<void> HostWorkers::create(const std::string& path, const HostWorkersSpec&
                      .first = spec.first,
                      .last = spec.last,
                      .host = host_name(),
-                     .inode = file.inode()};
+                     .inode = file.inode(),
+                     .born_ns = file.born_ns()};
   std::string all = head.text();
+  if (bool later = false; !parse_file_row(all, &later)) {
+    return Error(Errc::kInvalidArgument,
+                 "the layout's text is too long for an ids file: give its fields shorter names");
+  }
   for (std::uint64_t worker = spec.first; worker <= spec.last; ++worker) {
     all += WorkerRow{.incarnation = head.incarnation,
                      .worker = worker,
@@ -296,7 +308,9 @@ Result<HostWorkers> HostWorkers::open(const std::string& path) {
                  "ids file " + path + ": a later version wrote it: upgrade this program");
   }
   if (!head) return corrupt(path, "it is damaged, or no file of ids");
-  if (head->host != host_name() || head->inode != file->inode()) {
+  const std::int64_t born_ns = file->born_ns();
+  const bool is_other = head->born_ns != 0 && born_ns != 0 && head->born_ns != born_ns;
+  if (head->host != host_name() || head->inode != file->inode() || is_other) {
     return corrupt(path,
                    "it was copied, or moved to another host. Two copies would repeat ids: make a "
                    "new file with worker numbers that no other host has");

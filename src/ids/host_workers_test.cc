@@ -235,6 +235,9 @@ TEST_F(HostWorkersTest, AFileIsMadeOnceAndForGood) {
   HostWorkersSpec ended = spec(0, 3);
   ended.layout = *Layout::parse("time:10 worker:4 sequence:4");
   EXPECT_EQ(HostWorkers::create(other, ended).error().code(), Errc::kInvalidArgument);
+  HostWorkersSpec wordy = spec(0, 3);
+  wordy.layout = *Layout::parse("time:41 " + std::string(kRowBytes, 'x') + ":4 sequence:4");
+  EXPECT_EQ(HostWorkers::create(other, wordy).error().code(), Errc::kInvalidArgument);
   EXPECT_EQ(HostWorkers::create("", spec(0, 3)).error().code(), Errc::kInvalidArgument);
   const auto nowhere = HostWorkers::create(folder_.path() + "/no/where.ids", spec(0, 3));
   EXPECT_EQ(nowhere.error().code(), Errc::kUnavailable);
@@ -305,16 +308,16 @@ TEST_F(HostWorkersTest, AForkedChildGivesNothingAndLeavesTheNumberAlone) {
 }
 
 TEST(ClockPolicyTest, TextsAreReadBack) {
-  for (const char* text : {"logical", "refuse", "wait:5ms", "step:1024", "extension:2:5ms",
-                           "logical borrow:10ms", "wait:5ms borrow:1ms", "refuse forward:1000ms",
-                           "logical borrow:10ms forward:1ms"}) {
+  for (const char* text :
+       {"logical", "refuse", "wait:5ms", "step:1024", "extension:2:5ms", "logical borrow:10ms",
+        "wait:5ms borrow:1ms", "refuse forward:1000ms", "logical borrow:10ms forward:1ms"}) {
     const auto policy = ClockPolicy::parse(text);
     ASSERT_TRUE(policy) << policy.error();
     EXPECT_EQ(policy->to_string(), text);
   }
-  for (const char* text : {"", "logical:1", "wait", "wait:-1ms", "step:0", "extension:17:1ms",
-                           "logical lend:1ms", "logical borrow:x", "logical ",
-                           "logical forward:0ms", "logical forward"}) {
+  for (const char* text :
+       {"", "logical:1", "wait", "wait:-1ms", "step:0", "extension:17:1ms", "logical lend:1ms",
+        "logical borrow:x", "logical ", "logical forward:0ms", "logical forward"}) {
     EXPECT_FALSE(ClockPolicy::parse(text)) << text;
   }
 }

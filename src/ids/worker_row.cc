@@ -49,6 +49,7 @@ class Reader {
   }
 
   bool good() const { return good_; }
+  bool has_more() const { return !left_.empty(); }
   std::string_view line() {
     const std::size_t end = left_.find('\n');
     if (end == left_.npos) {
@@ -84,15 +85,16 @@ class Reader {
 }  // namespace
 
 std::string FileRow::text() const {
-  return Writer(std::string(kFileHead) + std::string(kVersion))
-      .add("incarnation", incarnation)
+  Writer writer(std::string(kFileHead) + std::string(kVersion));
+  writer.add("incarnation", incarnation)
       .add("layout", layout)
       .add("policy", policy)
       .add_number("first", first)
       .add_number("last", last)
       .add("host", host)
-      .add_number("inode", inode)
-      .row();
+      .add_number("inode", inode);
+  if (born_ns != 0) writer.add_number("born", born_ns);
+  return writer.row();
 }
 
 std::optional<FileRow> parse_file_row(std::string_view bytes, bool* later) {
@@ -111,7 +113,8 @@ std::optional<FileRow> parse_file_row(std::string_view bytes, bool* later) {
   row.last = reader.number<std::uint64_t>("last");
   row.host = reader.value("host");
   row.inode = reader.number<std::uint64_t>("inode");
-  if (!reader.good()) return std::nullopt;
+  if (reader.has_more()) row.born_ns = reader.number<std::int64_t>("born");
+  if (!reader.good() || row.text() != bytes) return std::nullopt;
   return row;
 }
 

@@ -25,6 +25,7 @@ struct FileRow {
   std::uint64_t last = 0;
   std::string host{};
   std::uint64_t inode = 0;
+  std::int64_t born_ns = 0;  // Two file systems may use one inode number. 0: it is not known.
 
   std::string text() const;
 };
