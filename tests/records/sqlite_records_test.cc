@@ -1,4 +1,4 @@
-// The records of a SQLite file: other programs, moved files, a busy file.
+// The records of a SQLite file: other programs, moved files, a busy file, power failures.
 #include <sqlite3.h>
 
 #include <chrono>
@@ -10,6 +10,7 @@
 
 #include "holdfast/client.h"
 #include "src/client/ask.h"
+#include "tests/support/disk_log.h"
 #include "tests/support/temp_folder.h"
 
 namespace holdfast::testing {
@@ -17,6 +18,8 @@ namespace {
 
 using namespace std::chrono_literals;
 using base::BootClock;
+
+using ::testing::Contains;
 
 base::BootInstant soon() { return BootClock::now() + 20s; }
 
@@ -89,6 +92,42 @@ TEST_F(SqliteRecordsTest, AFileThatIsReplacedIsOpenedAnew) {
   EXPECT_FALSE(*gone);
   EXPECT_TRUE(*records->create("k", "new", soon()));
   EXPECT_EQ((*open()->read("k", soon()))->text, "new");
+}
+
+// The log is on the disk when the answer comes, also after commits of locks, which are not synced.
+// So is the log's name: SQLite syncs the folder.
+TEST_F(SqliteRecordsTest, AnAnsweredChangeIsSynced) {
+  support::DiskLog disk;
+  const std::string log = std::filesystem::canonical(folder_.path()).string() + "/locks.db-wal";
+  const auto ends_synced = [&] {
+    const auto lines = disk.lines_of(log);
+    return lines.size() >= 2 && lines.front() == "write " + log && lines.back() == "sync " + log;
+  };
+  const auto records = open();
+  auto version = records->create("k", "1", soon());
+  ASSERT_TRUE(version && *version);
+  EXPECT_TRUE(ends_synced()) << ::testing::PrintToString(disk.lines());
+  EXPECT_THAT(disk.lines(), Contains("sync " + std::filesystem::path(log).parent_path().string()));
+  const auto client = Client::connect("sqlite://" + path_);
+  ASSERT_TRUE(client) << client.error();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(client->acquire("lock", Mode::exclusive()));
+    disk.clear();
+    version = records->replace("k", **version, "2", soon());
+    ASSERT_TRUE(version && *version);
+    EXPECT_TRUE(ends_synced()) << ::testing::PrintToString(disk.lines());
+  }
+}
+
+TEST_F(SqliteRecordsTest, AChangeThatCannotBeSyncedIsNotAnswered) {
+  const auto records = open();
+  const auto version = records->create("k", "1", soon());
+  ASSERT_TRUE(version && *version);
+  support::DiskLog disk;
+  disk.fail_syncs(true);
+  const auto changed = records->replace("k", **version, "2", soon());
+  ASSERT_FALSE(changed);
+  EXPECT_EQ(changed.error().code(), Errc::kOutcomeUnknown) << changed.error();
 }
 
 // The log is folded by nobody else here.
