@@ -85,6 +85,37 @@ TEST_F(MysqlCountersTest, ARowThatIsGoneOrChangedEndsTheObject) {
   }
 }
 
+TEST_F(MysqlCountersTest, ATableWithoutAValueTellsWhatIsMissing) {
+  const std::pair<const char*, const char*> tables[] = {
+      {"(id BIGINT)", "no row"},
+      {"(id BIGINT) SELECT NULL AS id", "NULL"},
+      {"(id BIGINT) SELECT -2 AS id", "it is at -2"},
+      {"(id BIGINT) SELECT -9223372036854775808 AS id", "it is at -9223372036854775808"}};
+  for (const auto& [table, words] : tables) {
+    sql("DROP TABLE IF EXISTS orders; CREATE TABLE orders " + std::string(table));
+    const Error why = refusal(url_, "orders");
+    EXPECT_EQ(why.code(), Errc::kInvalidArgument) << table;
+    EXPECT_THAT(why.message(), HasSubstr(words)) << table;
+  }
+}
+
+TEST_F(MysqlCountersTest, ARowThatIsSetBelowZeroEndsTheObject) {
+  // The second one would be above zero after one batch.
+  const std::pair<const char*, const char*> values[] = {{"-1000", "it is at -1000"},
+                                                        {"-3", "it is at -3"}};
+  for (const auto& [value, words] : values) {
+    sql("DROP TABLE IF EXISTS orders; CREATE TABLE orders (id BIGINT) SELECT 0 AS id");
+    const auto ids = open_counter(url_, "orders", 10);
+    sql("UPDATE orders SET id = " + std::string(value));
+    for (int i = 0; i < 2; ++i) {
+      const auto lost = ids->next();
+      ASSERT_FALSE(lost) << value;
+      EXPECT_EQ(lost.error().code(), Errc::kCorruptState) << lost.error();
+      EXPECT_THAT(lost.error().message(), HasSubstr(words));
+    }
+  }
+}
+
 TEST_F(MysqlCountersTest, TheLastNumberIsAnError) {
   for (const char* row : {"(id BIGINT) SELECT 9223372036854775805 AS id",
                           "(id BIGINT UNSIGNED) SELECT 9223372036854775805 AS id"}) {

@@ -72,7 +72,13 @@ TEST_F(ZookeeperCountersTest, OnlyCreateMakesAFolder) {
   ASSERT_TRUE(StoreCounter::create(url_, "app/orders"));
   EXPECT_EQ(StoreCounter::create(url_, "app/orders").error().code(), Errc::kStoreInUse);
   EXPECT_EQ(StoreCounter::create(url_, "far", 5).error().code(), Errc::kUnsupported);
-  for (const char* bad : {"a//b", "a/", "a/../b"}) {
+  for (const std::string& root : {url_, server().url()}) {
+    for (const char* none : {"/", "a/"}) {
+      EXPECT_THAT(refusal(root, none).message(), HasSubstr("name a folder")) << root << none;
+      EXPECT_EQ(StoreCounter::create(root, none).error().code(), Errc::kInvalidArgument);
+    }
+  }
+  for (const char* bad : {"a//b", "a/../b"}) {
     EXPECT_EQ(refusal(url_, bad).code(), Errc::kInvalidArgument) << bad;
   }
   EXPECT_EQ(number(*open_counter(url_, "/app/orders", 3)), 1U);

@@ -61,12 +61,21 @@ class MysqlCounter final : public port::NativeCounter {
     if (!losses) return losses.error();
     forgets_ = *std::move(losses);
     if (auto fit = look_at_table(by); !fit) return fit;
-    const std::string count = "SELECT COUNT(*) FROM (SELECT 1 FROM " + place_ + " LIMIT 2) AS few";
-    const auto rows = link_.ask({count}, by, /*reads=*/true);
+    const std::string look = "SELECT COUNT(*), MIN(v) FROM (SELECT " + quoted(column_) +
+                             " AS v FROM " + place_ + " LIMIT 2) AS few";
+    const auto rows = link_.ask({look}, by, /*reads=*/true);
     if (!rows) return rows.error();
-    if ((*rows)->number(0, 0) == 1) return {};
-    return unfit("a counter is the only row of its table, and there " +
-                 std::string((*rows)->number(0, 0) == 0 ? "is none" : "are more"));
+    const std::int64_t count = (*rows)->number(0, 0);
+    if (count == 0) {
+      return unfit("its table has no row: put one in, INSERT INTO " + place_ +
+                   " VALUES (the last number that was given, or 0)");
+    }
+    if (count > 1) return unfit("a counter is the only row of its table, and there are more");
+    if ((*rows)->is_null(0, 1)) return unfit("its value is NULL: set it to the last number, or 0");
+    const std::string_view value = (*rows)->text(0, 1);
+    // -1 is before the first number 0.
+    if (value.starts_with('-') && value != "-1") return unfit(negative(value));
+    return {};
   }
 
   Result<Taken> take(std::uint32_t count, BootInstant by) override {
@@ -77,9 +86,7 @@ class MysqlCounter final : public port::NativeCounter {
                     {},
                     1},
                    by);
-    if (answer.code == kOutOfRange || answer.code == kOutOfColumn) {
-      return Error(Errc::kUnsupported, named() + "the last number of its column is given");
-    }
+    if (answer.code == kOutOfRange || answer.code == kOutOfColumn) return out_of_range(by);
     if (answer.code == kNoTable || answer.code == kNoColumn) {
       return Error(Errc::kCorruptState, named() + "it is gone: " + answer.message);
     }
@@ -89,8 +96,14 @@ class MysqlCounter final : public port::NativeCounter {
                    named() + "it had one row, and has " + std::string(answer.rows->text(0, 1)));
     }
     const auto last = detail::parse_number<std::uint64_t>(answer.rows->text(0, 0));
+    if (last && *last > kGreatest && is_unsigned_) {
+      return Error(Errc::kUnsupported, named() + "it is beyond 2^63 - 1");
+    }
+    // The server shows what it keeps of a negative number as one without a sign.
     if (!last || *last > kGreatest || *last + 1 < count) {
-      return Error(Errc::kUnsupported, named() + "it is below zero, or beyond 2^63 - 1");
+      const auto now = static_cast<std::int64_t>(last.value_or(0));
+      return Error(Errc::kCorruptState,
+                   named() + negative(std::to_string(now - std::int64_t{count})));
     }
     Taken taken{.counter = *last};
     for (std::uint64_t left = count; left > 0; --left) taken.numbers.push_back(*last - left + 1);
@@ -100,12 +113,26 @@ class MysqlCounter final : public port::NativeCounter {
   std::string forgets() const override { return forgets_; }
 
  private:
+  // LAST_INSERT_ID() has no sign, so a number below zero is beyond the column, too.
+  Error out_of_range(BootInstant by) {
+    const auto rows =
+        link_.ask({"SELECT MIN(" + quoted(column_) + ") FROM " + place_}, by, /*reads=*/true);
+    if (!rows) return rows.error();
+    const std::string_view value = (*rows)->text(0, 0);
+    if (value.starts_with('-')) return {Errc::kCorruptState, named() + negative(value)};
+    return {Errc::kUnsupported, named() + "the last number of its column is given"};
+  }
+  static std::string negative(std::string_view value) {
+    return "it is at " + std::string(value) +
+           ", and ids are no negative numbers: set it to the last number that was given, or 0";
+  }
   Error unfit(const std::string& why) const { return {Errc::kInvalidArgument, named() + why}; }
   std::string named() const { return link_.where() + ": counter table " + name_ + ": "; }
 
   Result<void> look_at_table(BootInstant by) {
     const auto found =
-        link_.ask({"SELECT t.table_type, t.engine, COUNT(*), MIN(c.column_name), MIN(c.data_type)"
+        link_.ask({"SELECT t.table_type, t.engine, COUNT(*), MIN(c.column_name), MIN(c.data_type),"
+                   " MIN(c.column_type)"
                    " FROM information_schema.tables t JOIN information_schema.columns c"
                    " ON c.table_schema = t.table_schema AND c.table_name = t.table_name"
                    " WHERE t.table_schema = " +
@@ -131,6 +158,7 @@ class MysqlCounter final : public port::NativeCounter {
       return unfit("a counter's table has one column, of whole numbers: see docs/guide/ids.md");
     }
     column_ = row.bytes(0, 3);
+    is_unsigned_ = row.text(0, 5).find("unsigned") != std::string_view::npos;
     if (row.text(0, 1) != "InnoDB" && forgets_.empty()) {
       forgets_ = named() + "its engine is " + std::string(row.text(0, 1)) +
                  ", which may lose a change in a crash";
@@ -144,6 +172,7 @@ class MysqlCounter final : public port::NativeCounter {
   std::string table_;
   std::string place_;  // Both, with quotes.
   std::string column_;
+  bool is_unsigned_ = false;
   std::string forgets_;
 };
 

@@ -27,6 +27,7 @@ class ZookeeperCounter final : public port::NativeCounter {
       : folder_(address.chroot + (name.starts_with('/') ? "" : "/") + name), link_(address, loop) {}
 
   Result<void> create(std::uint64_t from, BootInstant by) {
+    if (folder_.ends_with('/')) return no_folder();
     if (from > 1) {
       return Error(Errc::kUnsupported,
                    named() + "the number of sequential nodes begins at 0: 0 or 1 can be the first");
@@ -49,6 +50,7 @@ class ZookeeperCounter final : public port::NativeCounter {
   }
 
   Result<void> open(BootInstant by) {
+    if (folder_.ends_with('/')) return no_folder();
     const auto found =
         link_.send(by, /*written=*/false, folder_, [path = folder_](Link& link, Link::Done done) {
           link.sync(path, Link::Done::nothing());
@@ -93,6 +95,8 @@ class ZookeeperCounter final : public port::NativeCounter {
   std::string forgets() const override { return {}; }
 
  private:
+  // The root is none, either: the server refuses a sequential node of "//".
+  Error no_folder() const { return unfit("name a folder below the URL's, such as 'orders'"); }
   Error unfit(const std::string& why) const { return {Errc::kInvalidArgument, named() + why}; }
   std::string named() const { return "zookeeper: the folder " + folder_ + ": "; }
 
