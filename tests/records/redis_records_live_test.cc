@@ -119,12 +119,5 @@ TEST(RedisRecordsTest, SentinelsLeadToTheNextPrimary) {
   EXPECT_EQ(found->version, **version);
 }
 
-TEST(RedisRecordsTest, AClusterIsRefusedByName) {
-  const auto opened = client::open_records("redis+cluster://127.0.0.1:1");
-  ASSERT_FALSE(opened);
-  EXPECT_EQ(opened.error().code(), Errc::kUnsupported);
-  EXPECT_THAT(opened.error().message(), HasSubstr("Redis Cluster"));
-}
-
 }  // namespace
 }  // namespace holdfast::testing

@@ -35,9 +35,12 @@ BlockingLink::BlockingLink(Opening opening)
     : remote_(std::move(opening.remote)),
       sentinels_(std::move(opening.sentinels)),
       where_(remote_->address.display()),
-      link_(remote_) {}
+      link_(remote_) {
+  if (!remote_->address.nodes.empty()) nodes_.emplace(remote_);
+}
 
 BlockingLink::~BlockingLink() {
+  if (nodes_) nodes_->close();
   link_.close();
   if (sentinels_) sentinels_->close();
 }
@@ -46,7 +49,10 @@ Result<void> BlockingLink::open(BootInstant by) {
   std::string wire;
   append_command(wire, std::array<std::string_view, 1>{"INFO"});
   append_command(wire, std::array<std::string_view, 3>{"CONFIG", "GET", "appendfsync"});
-  const auto replies = link_.try_take()->call(wire, 2, by, /*reads_only=*/true);
+  if (nodes_) {
+    if (auto opened = nodes_->open(by); !opened) return opened;
+  }
+  const auto replies = call(wire, 2, by, /*reads_only=*/true, 0);
   if (!replies) return replies.error();
   Facts facts;
   for (const Reply& reply : *replies) {
@@ -57,23 +63,31 @@ Result<void> BlockingLink::open(BootInstant by) {
   return {};
 }
 
-Result<Reply> BlockingLink::ask(const std::string& wire, BootInstant by, bool reads_only) {
-  auto replies = link_.try_take()->call(wire, 1, by, reads_only);
+Result<std::vector<Reply>> BlockingLink::call(std::string_view wire, std::size_t replies,
+                                              BootInstant by, bool reads_only, std::uint16_t slot) {
+  if (nodes_) return nodes_->call(slot, wire, replies, by, reads_only);
+  return link_.try_take()->call(wire, replies, by, reads_only);
+}
+
+Result<Reply> BlockingLink::ask(const std::string& wire, BootInstant by, bool reads_only,
+                                std::uint16_t slot) {
+  auto replies = call(wire, 1, by, reads_only, slot);
   if (!replies) return replies.error();
   return std::move(replies->front());
 }
 
-Result<BlockingLink::Changed> BlockingLink::change(std::string wire, BootInstant by) {
+Result<BlockingLink::Changed> BlockingLink::change(std::string wire, BootInstant by,
+                                                   std::uint16_t slot) {
   const std::uint32_t wanted = remote_->address.replicas;
   if (wanted == 0) {
-    auto reply = ask(wire, by, /*reads_only=*/false);
+    auto reply = ask(wire, by, /*reads_only=*/false, slot);
     if (!reply) return reply.error();
     return Changed{*std::move(reply)};
   }
   const std::string count = std::to_string(wanted);
   const std::string limit = std::to_string(remote_->address.replicas_timeout.count());
   append_command(wire, std::array<std::string_view, 3>{"WAIT", count, limit});
-  auto replies = link_.try_take()->call(wire, 2, by);
+  auto replies = call(wire, 2, by, /*reads_only=*/false, slot);
   if (!replies) return replies.error();
   const bool confirmed = replies->back().integer >= std::int64_t{wanted};
   return Changed{std::move(replies->front()), confirmed};
