@@ -104,6 +104,15 @@ TEST_F(ReservingPermitTest, ARaisedBoundKeepsTheRounds) {
   EXPECT_GT(shelf_.kept.rounds->used_up_to[0], 0);
 }
 
+TEST_F(ReservingPermitTest, AJumpForwardIsReservedAsFarAsItIsBelieved) {
+  const auto ids = take();
+  clock_.pass(seconds(15));
+  ASSERT_TRUE(ids->next());
+  clock_.step(std::chrono::hours(2));
+  permit_->look_ahead();
+  EXPECT_EQ(permit_->reserved_until, permit_->come_to + 60'000 + 20'000) << "in milliseconds";
+}
+
 // The answer about a new round is lost, the clock comes back, and the generator goes on in the old
 // round. The next process must not believe that the old round ended where it was to be left.
 TEST_F(ReservingPermitTest, ARoundThatWasKeptUnknownRepeatsNothing) {

@@ -38,7 +38,8 @@ struct Troubles {
   std::uint64_t lost = 0;
   std::uint64_t fenced = 0;  // Bounds that were refused, because another holder had come.
   std::uint64_t left_out = 0;
-  std::uint64_t gone = 0;  // Records.
+  std::uint64_t five_in_a_row = 0;  // Clocks that were set back so often.
+  std::uint64_t gone = 0;           // Records.
 };
 Troubles troubles;
 
@@ -216,6 +217,14 @@ class LeasedRun {
                                  : kForward.at(store_.dice.below(kForward.size()));
     process.clock.offset += milliseconds(back ? -by : by);
     ++world_.ticks;
+    // Five in a row, with ids between them.
+    for (int more = back && store_.dice.one_in(4) ? 4 : 0; more > 0 && process.ids; --more) {
+      give(process);
+      world_.pass(milliseconds(store_.dice.below(3)));
+      process.clock.offset -= milliseconds(kBack.at(store_.dice.below(3)));
+      ++world_.ticks;
+      if (more == 1) ++troubles.five_in_a_row;
+    }
     if (store_.dice.one_in(3)) process.clock.offset = {};
   }
 
@@ -350,6 +359,7 @@ TEST(LeasedSimTest, NoIdIsGivenTwice) {
   EXPECT_GT(troubles.lost, 100U);
   EXPECT_GT(troubles.fenced, 10U);
   EXPECT_GT(troubles.left_out, 10U);
+  EXPECT_GT(troubles.five_in_a_row, 100U);
   EXPECT_GT(troubles.gone, 10U);
 }
 
