@@ -325,9 +325,11 @@ numbers of its own, or keep those of all in a store (--store): a process holds o
 
   --layout L        init and decode: a preset (twitter, twitter-machine-first, leaf, uidgenerator,
                     sonyflake, javascript), or fields such as "time:41 worker:10 sequence:12", which
-                    are the default of init; their time begins in 2026
+                    are the default of init; their time begins in 2026. next: refuse ids of another
+                    layout
   --policy P        init: when the wall clock goes back: logical (default), refuse, wait:5ms,
-                    step:1024 or extension:2:5ms
+                    step:1024 or extension:2:5ms; after a space borrow:10ms, which takes ids from
+                    the future where a unit is full. decode: tells how far a time may be ahead
   --workers A-B     init: the worker numbers of this host, or of the store (default: 0-63)
   --store URL       the store of the ids, in place of a file
   --segments        init with --store: small numbers from a counter, 1, 2, 3 ... with gaps, in place

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -91,6 +92,7 @@ Result<std::unique_ptr<ids::IdSource>> source_of(const IdOptions& options) {
   if (!file) return file.error();
   const auto workers = HostWorkers::open(*file);
   if (!workers) return workers.error();
+  if (auto same = check_id_layout(options, workers->spec().layout); !same) return same.error();
   auto taken = workers->take();
   if (!taken) return taken.error();
   return std::unique_ptr<ids::IdSource>(*std::move(taken));
@@ -107,14 +109,38 @@ int next(const IdOptions& options) {
   return flush_output() ? 0 : kExitError;
 }
 
-Result<Layout> layout_of(const IdOptions& options) {
-  if (options.layout) return Layout::parse(*options.layout);
+// The maker of an id, as far as the options tell.
+struct Maker {
+  Layout layout;
+  std::optional<ids::ClockPolicy> policy{};
+};
+
+Result<Maker> maker_of(const IdOptions& options) {
+  if (options.layout) {
+    const auto layout = Layout::parse(*options.layout);
+    if (!layout) return layout.error();
+    if (!options.policy) return Maker{*layout};
+    const auto policy = ids::ClockPolicy::parse(*options.policy);
+    if (!policy) return policy.error();
+    return Maker{*layout, *policy};
+  }
   if (!options.file) {
     return invalid("a number needs the layout that it was made with: give --layout or --file");
   }
   const auto workers = HostWorkers::open(*options.file);
   if (!workers) return workers.error();
-  return workers->spec().layout;
+  return Maker{workers->spec().layout, workers->spec().policy};
+}
+
+// How far the time of an id may be ahead of the clock at the moment when it was given.
+std::string ahead_text(const Maker& maker) {
+  if (!maker.policy) return "ahead of the clock by at most what the policy allows";
+  const auto most = maker.policy->ahead_at_most(maker.layout);
+  if (most) return "ahead of the clock by at most " + std::to_string(most->count()) + " ms";
+  const milliseconds borrowed = maker.policy->borrow_at_most;
+  return "ahead of the clock by at most the time that it was set back" +
+         (borrowed > milliseconds::zero() ? ", and " + std::to_string(borrowed.count()) + " ms"
+                                          : std::string());
 }
 
 int decode(const IdOptions& options) {
@@ -130,16 +156,19 @@ int decode(const IdOptions& options) {
   if (id->form != ids::IdForm::kNumber) {
     return id_failed(options, invalid("a UUID of another version than 7 has no time that grows"));
   }
-  const auto layout = layout_of(options);
-  if (!layout) return id_failed(options, layout.error());
-  const auto parts = layout->decode(*id);
+  const auto maker = maker_of(options);
+  if (!maker) return id_failed(options, maker.error());
+  const Layout& layout = maker->layout;
+  const auto parts = layout.decode(*id);
   if (!parts) return id_failed(options, parts.error());
   Json out{{"id", id->to_string()}, {"time", id_time_text(parts->unix_time)}, {"logical", true}};
-  std::string text = "time " + id_time_text(parts->unix_time) +
-                     " (logical: ahead of the clock by at most what the policy allows)\n";
-  for (const ids::LayoutField& field : layout->spec().fields) {
+  const auto ahead = maker->policy ? maker->policy->ahead_at_most(layout) : std::nullopt;
+  out["ahead_at_most_ms"] = ahead ? Json(ahead->count()) : Json(nullptr);
+  std::string text =
+      "time " + id_time_text(parts->unix_time) + " (logical: " + ahead_text(*maker) + ")\n";
+  for (const ids::LayoutField& field : layout.spec().fields) {
     if (field.name == "time") continue;
-    const std::uint64_t value = *layout->field(*id, field.name);
+    const std::uint64_t value = *layout.field(*id, field.name);
     out[field.name] = value;
     text += printable(field.name) + " " + std::to_string(value) + "\n";
   }
@@ -179,9 +208,7 @@ int show_workers(const IdOptions& options) {
 
 }  // namespace
 
-std::string id_time_text(milliseconds unix_time) {
-  return iso_time(unix_time);
-}
+std::string id_time_text(milliseconds unix_time) { return iso_time(unix_time); }
 
 int id_failed(const IdOptions& options, const Error& error) {
   complain("id " + options.verb + ": " + printable(error.message()));
@@ -196,6 +223,15 @@ Result<IdShape> id_shape(const IdOptions& options) {
   const auto range = range_of(options, *layout);
   if (!range) return range.error();
   return IdShape{*layout, *policy, range->first, range->second};
+}
+
+Result<void> check_id_layout(const IdOptions& options, const Layout& layout) {
+  if (!options.layout) return {};
+  const auto wanted = Layout::parse(*options.layout);
+  if (!wanted) return wanted.error();
+  if (*wanted == layout) return {};
+  return invalid("--layout: these ids have the layout " + in_quotes(layout.to_string()) +
+                 " for good: take that, or make ids of another name");
 }
 
 std::string id_shape_text(const IdShape& shape) {

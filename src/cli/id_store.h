@@ -27,6 +27,9 @@ struct IdShape {
 };
 Result<IdShape> id_shape(const IdOptions& options);
 
+// With --layout: that it is the ids' own.
+Result<void> check_id_layout(const IdOptions& options, const ids::Layout& layout);
+
 std::string id_time_text(std::chrono::milliseconds unix_time);
 // Complains. Returns the exit status.
 int id_failed(const IdOptions& options, const Error& error);

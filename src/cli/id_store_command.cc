@@ -81,12 +81,14 @@ Result<std::unique_ptr<ids::IdSource>> open_store_ids(const IdOptions& options) 
   }
   const auto workers = open_workers(options);
   if (workers) {
+    if (auto same = check_id_layout(options, workers->spec().layout); !same) return same.error();
     auto leased = workers->ids();
     if (!leased) return leased.error();
     return std::unique_ptr<ids::IdSource>(*std::move(leased));
   }
   // It may be of the other kind.
   if (workers.error().code() != Errc::kInvalidArgument) return workers.error();
+  if (options.layout) return workers.error();
   auto segments = open_segments(options);
   if (!segments) {
     return segments.error().code() == Errc::kInvalidArgument ? workers.error() : segments.error();

@@ -77,6 +77,11 @@ ClockPolicy ClockPolicy::borrow(milliseconds at_most) const {
   return borrowing;
 }
 
+std::optional<milliseconds> ClockPolicy::ahead_at_most(const Layout& layout) const {
+  if (back == Back::kLogical) return std::nullopt;
+  return borrow_at_most - borrow_at_most % layout.spec().unit;
+}
+
 // The state is one word: (time + 1) << sequence_bits | sequence of the last id. So "nothing yet" is
 // unit -1 with a full sequence. Whoever swaps it owns the sequence numbers in between.
 struct Snowflake::Impl {
@@ -154,10 +159,11 @@ Result<void> Snowflake::Impl::begin() {
   const std::uint64_t values = mask + 1;
   if (options.worker >= layout.workers()) {
     return unfit("worker " + std::to_string(options.worker) + " does not fit the layout: it has " +
-                   std::to_string(layout.workers()) + " workers, from 0 on");
+                 std::to_string(layout.workers()) + " workers, from 0 on");
   }
-  const auto latest = (std::chrono::duration_cast<milliseconds>(nanoseconds::max()) -
-                       layout.spec().epoch) / layout.spec().unit;
+  const auto latest =
+      (std::chrono::duration_cast<milliseconds>(nanoseconds::max()) - layout.spec().epoch) /
+      layout.spec().unit;
   if (options.start_above > std::min(last_time, latest)) {
     return unfit("start_above lies beyond the layout's end");
   }
@@ -172,8 +178,9 @@ Result<void> Snowflake::Impl::begin() {
   state = packed(options.start_above, mask);
   if (policy.back == ClockPolicy::Back::kRounds) {
     if (policy.borrow_at_most > milliseconds::zero()) {
-      return unfit("rounds of a sequence do not combine with borrow(): an id of the future would "
-                     "take part of a round that a set back needs");
+      return unfit(
+          "rounds of a sequence do not combine with borrow(): an id of the future would "
+          "take part of a round that a set back needs");
     }
     if (policy.round_size == 0 && policy.rounds == 0) {
       return unfit("a policy of rounds needs their number or their size, above zero");
@@ -181,12 +188,12 @@ Result<void> Snowflake::Impl::begin() {
     round_size = policy.round_size != 0 ? policy.round_size : values / policy.rounds;
     if (round_size == 0 || values % round_size != 0 || values / round_size < 2) {
       return unfit("the sequence of " + std::to_string(values) +
-                     " values must have two rounds or more, all of one size");
+                   " values must have two rounds or more, all of one size");
     }
     const std::size_t count = values / round_size;
     const base::LocalLock lock(mutex);
-    rounds = options.rounds.value_or(
-        Rounds{0, std::vector<std::int64_t>(count, options.start_above)});
+    rounds =
+        options.rounds.value_or(Rounds{0, std::vector<std::int64_t>(count, options.start_above)});
     if (rounds.used_up_to.size() != count || rounds.current >= count) {
       return unfit("the marks of the rounds are not of this policy");
     }
@@ -289,8 +296,7 @@ Result<Snowflake::Impl::Run> Snowflake::Impl::reserve(std::uint32_t wanted) {
 
 // Waits until the clock has come near enough to this unit.
 Result<void> Snowflake::Impl::full(std::int64_t next) {
-  const nanoseconds left =
-      layout.spec().epoch + length(next - borrow) - nanoseconds(now_ns.load());
+  const nanoseconds left = layout.spec().epoch + length(next - borrow) - nanoseconds(now_ns.load());
   clock.sleep(left);
   return look(tick());
 }
@@ -324,8 +330,8 @@ Result<void> Snowflake::Impl::next_round(std::int64_t unit) {
     std::int64_t& mark = next.used_up_to[next.current];
     mark = std::max(mark, time);
     const auto& marks = next.used_up_to;
-    const auto free = std::find_if(marks.begin(), marks.end(),
-                                   [unit](std::int64_t used) { return used < unit; });
+    const auto free =
+        std::find_if(marks.begin(), marks.end(), [unit](std::int64_t used) { return used < unit; });
     if (free == marks.end()) {
       return Error(Errc::kUnavailable,
                    "the wall clock stands " + ms_text(length(time - unit)) +
@@ -365,8 +371,8 @@ Result<std::unique_ptr<Snowflake>> Snowflake::make(SnowflakeOptions options) {
 Result<Id> Snowflake::next() {
   const auto run = impl_->reserve(1);
   if (!run) return run.error();
-  return Id::of(impl_->layout.pack(static_cast<std::uint64_t>(run->time), impl_->worker_mask,
-                                   run->first));
+  return Id::of(
+      impl_->layout.pack(static_cast<std::uint64_t>(run->time), impl_->worker_mask, run->first));
 }
 
 Result<std::size_t> Snowflake::next_batch(std::span<std::uint64_t> into) {
@@ -387,9 +393,8 @@ Result<std::size_t> Snowflake::next_batch(std::span<std::uint64_t> into) {
 }
 
 IdGuarantees Snowflake::guarantees() const {
-  IdGuarantees made = impl_->options.permit
-                          ? impl_->options.permit->guarantees()
-                          : IdGuarantees{.unique_by = UniqueBy::kConfiguration};
+  IdGuarantees made = impl_->options.permit ? impl_->options.permit->guarantees()
+                                            : IdGuarantees{.unique_by = UniqueBy::kConfiguration};
   const bool forward = impl_->options.policy.back != ClockPolicy::Back::kRounds;
   made.survives_pause = made.survives_fork = true;
   made.order = forward && impl_->layout.ordered() ? IdOrder::kObject : IdOrder::kNone;

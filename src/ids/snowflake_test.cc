@@ -385,10 +385,8 @@ TEST_P(SnowflakeWorlds, NoIdComesTwice) {
     FakeClock clock(kNow);
     const auto permit = std::make_shared<TestPermit>();
     const Layout layout = *Layout::parse("time:41 worker:2 sequence:3");
-    SnowflakeOptions options{.layout = layout,
-                             .policy = policy_of(GetParam()),
-                             .permit = permit,
-                             .clock = &clock};
+    SnowflakeOptions options{
+        .layout = layout, .policy = policy_of(GetParam()), .permit = permit, .clock = &clock};
     Generator ids = make(options);
     std::unordered_set<std::uint64_t> seen;
     std::uint64_t last = 0;
@@ -422,6 +420,48 @@ TEST_P(SnowflakeWorlds, NoIdComesTwice) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, SnowflakeWorlds, testing::Range(0, 7));
+
+TEST(AheadTest, AnIdIsAheadOfTheClockByWhatThePolicySaysAtMost) {
+  const Layout layout = *Layout::parse("time:41 worker:2 sequence:3 unit:4ms");
+  const std::pair<const char*, int> policies[] = {{"refuse", 0},
+                                                  {"wait:8ms", 0},
+                                                  {"step:2", 0},
+                                                  {"extension:1:5ms", 0},
+                                                  {"refuse borrow:10ms", 8},
+                                                  {"wait:8ms borrow:3ms", 0},
+                                                  {"wait:8ms borrow:40ms", 40}};
+  for (const auto& [text, expected] : policies) {
+    SCOPED_TRACE(text);
+    const ClockPolicy policy = *ClockPolicy::parse(text);
+    EXPECT_EQ(policy.ahead_at_most(layout), milliseconds(expected));
+    FakeClock clock(kNow);
+    const Generator ids = make({.layout = layout, .policy = policy, .clock = &clock});
+    std::mt19937 random(7);
+    milliseconds most{};
+    for (int step = 0; step < 3'000; ++step) {
+      if (random() % 9 == 0) clock.step(-milliseconds(random() % 12));
+      if (random() % 4 == 0) clock.pass(milliseconds(random() % 20));
+      const auto id = ids->next();
+      if (!id) clock.pass(milliseconds(4));
+      if (!id) continue;
+      const auto ahead = layout.decode(*id)->unix_time - clock.wall();
+      most = std::max(most, std::chrono::ceil<milliseconds>(ahead));
+      EXPECT_GE(ids->ahead(), ahead);
+    }
+    EXPECT_EQ(most, milliseconds(expected));
+  }
+}
+
+TEST(AheadTest, NothingBoundsLogicalTimeButTheClock) {
+  EXPECT_EQ(ClockPolicy::logical().ahead_at_most(leaf()), std::nullopt);
+  EXPECT_EQ(ClockPolicy::logical().borrow(milliseconds(5)).ahead_at_most(leaf()), std::nullopt);
+  FakeClock clock(kNow);
+  const Generator ids = make({.layout = leaf(), .clock = &clock});
+  ASSERT_TRUE(ids->next());
+  clock.step(-hours(24));
+  ASSERT_TRUE(ids->next());
+  EXPECT_EQ(ids->ahead(), hours(24));
+}
 
 }  // namespace
 }  // namespace holdfast::ids

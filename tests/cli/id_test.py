@@ -102,6 +102,8 @@ class StoreTest(IdCase):
                 (("init", "a/b"), ("name",)),
                 (("next", "nothing"), ("no namespace 'nothing'", "holdfast id init")),
                 (("next", "orders", "--file", "x"), ("--file",)),
+                (("next", "orders", "--layout", "leaf"), ("for good",)),
+                (("next", "invoices", "--layout", "leaf"), ("segments",)),
                 (("status", "orders"), ("workers",)),
                 (("workers", "invoices"), ("segments",)),
                 (("floor", "invoices"), ("--floor N", "--reason")),
@@ -153,6 +155,27 @@ class NumbersTest(IdCase):
         parts = json.loads(self.tell("decode", text, *self.file, "--json").stdout)
         self.assertEqual((parts["id"], parts["worker"], parts["sequence"]), (text, 9, 0))
 
+    def test_decode_tells_how_far_the_time_may_be_ahead_where_that_is_known(self):
+        def told(*arguments):
+            done = self.tell("decode", "1541815603606036480", *arguments)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            parts = json.loads(self.tell("decode", "1541815603606036480", *arguments,
+                                         "--json").stdout)
+            return done.stdout.split("\n", 1)[0].split("(")[1], parts["ahead_at_most_ms"]
+
+        layout = ("--layout", "twitter")
+        self.assertEqual(told(*layout), ("logical: ahead of the clock by at most what the policy "
+                                         "allows)", None))
+        for policy, most in (("refuse", 0), ("wait:5ms borrow:10ms", 10), ("step:1024", 0)):
+            self.assertEqual(told(*layout, "--policy", policy),
+                             (f"logical: ahead of the clock by at most {most} ms)", most))
+        self.assertEqual(told(*layout, "--policy", "logical borrow:10ms"),
+                         ("logical: ahead of the clock by at most the time that it was set "
+                          "back, and 10 ms)", None))
+        self.made("--layout", "twitter", "--policy", "refuse borrow:7ms")
+        self.assertEqual(told(*self.file)[1], 7)
+        self.complains(self.tell("decode", "1", *self.file, "--policy", "refuse"), "--file")
+
 
 class BadInputTest(IdCase):
     def test_what_is_wrong_is_named_with_the_next_step(self):
@@ -166,8 +189,12 @@ class BadInputTest(IdCase):
         self.complains(self.tell("init", *other, "--policy", "guess"), "logical")
         self.complains(self.tell("init", "../other"), "letters")
         self.complains(self.tell("next", *self.file, "--layout", "leaf"), "for good")
+        own = ("--layout", "time:41 worker:10 sequence:12")
+        self.assertEqual(self.tell("next", *self.file, *own).returncode, 0)
+        self.complains(self.tell("workers", *self.file, *own), "--layout is for")
         self.complains(self.tell("next", *self.file, "--count", "0"), "--count")
         self.complains(self.tell("next", "--uuid", "--ulid"), "one of them")
+        self.complains(self.tell("next", "--uuid", "--layout", "leaf"), "one of them")
         self.complains(self.tell("decode", "12"), "--layout")
         self.complains(self.tell("decode", "-1", "--layout", "leaf"))
         self.complains(self.tell("decode", "9007199254740992", "--layout", "javascript"), "53 bits")

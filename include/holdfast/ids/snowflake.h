@@ -36,10 +36,10 @@ namespace holdfast::ids {
 // used up.
 struct ClockPolicy {
   enum class Back : std::uint8_t {
-    kLogical,    // Time goes on from the last one, at the pace of boot time. The default.
-    kRefuse,     // An error until the wall clock has caught up.
-    kWait,       // Waits for the wall clock, `back_at_most` at most; else an error.
-    kRounds,     // Follows the wall clock back, with another part of the sequence.
+    kLogical,  // Time goes on from the last one, at the pace of boot time. The default.
+    kRefuse,   // An error until the wall clock has caught up.
+    kWait,     // Waits for the wall clock, `back_at_most` at most; else an error.
+    kRounds,   // Follows the wall clock back, with another part of the sequence.
   };
   Back back = Back::kLogical;
   std::chrono::milliseconds back_at_most{};
@@ -65,6 +65,12 @@ struct ClockPolicy {
   HOLDFAST_EXPORT static ClockPolicy extension_bits(int bits, std::chrono::milliseconds small);
   // This policy, and a full unit borrows.
   HOLDFAST_EXPORT ClockPolicy borrow(std::chrono::milliseconds at_most) const;
+
+  // How far an id's time may be ahead of the wall clock at the moment that gave it: what may be
+  // borrowed, in whole units of the layout. nullopt: with kLogical also as far as the wall clock
+  // was set back, which nothing bounds; Snowflake::ahead() tells of one generator.
+  HOLDFAST_EXPORT std::optional<std::chrono::milliseconds> ahead_at_most(
+      const Layout& layout) const;
 
   // "logical", "refuse", "wait:5ms", "step:1024", "extension:2:5ms"; after a space "borrow:10ms",
   // and "forward:60000ms".

@@ -499,21 +499,26 @@ Result<void> parse_id(const Arguments& arguments, IdOptions& into) {
   }
   if (auto good = check_id_store(into); !good) return good;
   const bool random = into.uuid || into.ulid;
-  if (random && (verb != "next" || into.uuid == into.ulid || !into.what.empty() || into.file)) {
-    return invalid("--uuid and --ulid are for 'holdfast id next' without a NAME, one of them");
+  if (random && (verb != "next" || into.uuid == into.ulid || !into.what.empty() || into.file ||
+                 into.layout)) {
+    return invalid(
+        "--uuid and --ulid are for 'holdfast id next' without NAME and --layout, one of them");
   }
   const bool named = !into.what.empty() || (into.file && verb != "decode");
   if (!random && !named) {
     return invalid(verb == "decode" ? "ID is missing" : "NAME is missing");
   }
-  if (verb == "decode" && into.layout && into.file) {
-    return invalid("--layout and --file contradict each other: the file has a layout");
+  if (verb == "decode" && (into.layout || into.policy) && into.file) {
+    return invalid("--file has a layout and a policy: it goes without --layout and --policy");
   }
-  if (into.layout && verb != "init" && verb != "decode") {
-    return invalid("--layout is for 'id init' and 'id decode': a name's layout is for good");
+  if (into.layout && verb != "init" && verb != "next" && verb != "decode") {
+    return invalid("--layout is for 'id init', 'id next' and 'id decode'");
   }
-  if ((into.policy || into.workers) && verb != "init") {
-    return invalid("--policy and --workers are for 'id init': a name's are for good");
+  if (into.policy && verb != "init" && verb != "decode") {
+    return invalid("--policy is for 'id init' and 'id decode': a name's policy is for good");
+  }
+  if (into.workers && verb != "init") {
+    return invalid("--workers is for 'id init': a name's worker numbers are for good");
   }
   return parsed;
 }
