@@ -6,7 +6,7 @@ export JOBS STORES
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-server build deb deb-test test test-sanitized test-newer check-sources check-all fuzz soak bench bench-peers bench-peers-ids install \
+.PHONY: help demo demo-server build deb deb-test container-test test test-sanitized test-newer check-sources check-all fuzz soak bench bench-peers bench-peers-ids install \
   clean setup setup-embedded setup-test format
 
 help:  ## list the targets
@@ -85,6 +85,9 @@ deb: setup  ## make Debian packages, in build/deb/packages
 
 deb-test: deb  ## install the packages into a folder of their own, use and remove them (needs root)
 	@tests/install/check_packages build/deb/packages
+
+container-test:  ## play the recipe of the lock service's image in folders, and use what comes out (needs root and mmdebstrap)
+	@python3 -B tests/install/play_container.py "$(CURDIR)/build/container"
 
 install: build  ## install the release into PREFIX (/usr/local); DESTDIR is honoured
 	@cmake --install build/release --prefix $(PREFIX)
