@@ -75,6 +75,7 @@ struct Server::Impl {
         http(io, tuning.http, greeting(), http_names(options)),
         journal(std::move(its_journal)) {
     front.warn_by([this](const std::string& what) { warn(what); });
+    http.warn_by([this](const std::string& what) { warn(what); });
     if (shared) front.step_down_by([this] { ask_to_step_down(); });
     front.operate_by([this](server::Front::Listed done) { list_members(std::move(done)); },
                      options.on_drain);

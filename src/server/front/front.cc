@@ -20,6 +20,7 @@
 #include "src/machine/effect.h"
 #include "src/port/boot_timer.h"
 #include "src/server/access/account.h"
+#include "src/server/access/failed_logins.h"
 #include "src/server/access/gate.h"
 #include "src/server/front/call_runner.h"
 #include "src/server/front/commands.h"
@@ -123,7 +124,6 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   void log_in(Connection& connection, const std::string& user, const std::string& password,
               std::function<void(const Result<void>&)> done) override;
   Result<void> join(Connection& connection, const UserPtr& user);
-  void tell_failure(const std::string& user, const std::string& address);
   void leave_account(const AccountPtr& account);
   std::size_t connections() const override { return open.size(); }
   const Greeting& greeting() const override { return greeting_; }
@@ -158,8 +158,7 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   std::function<void()> stop;  // Where the program takes such requests.
   bool told_of_accept = false;
   base::BootInstant next_limit_warning{};
-  std::size_t failed_logins = 0;  // That were not told.
-  base::BootInstant next_login_warning{};
+  FailedLogins failed_logins;
 
   tcp::acceptor acceptor;
   port::BootTimer pause;
@@ -343,7 +342,10 @@ void Front::Impl::log_in(Connection& connection, const std::string& user,
   gate->judge(user, password, connection.address,
               [self = shared_from_this(), own = connection.shared_from_this(), user,
                done = std::move(done)](Gate::Verdict verdict, const UserPtr& known) {
-                if (verdict == Gate::Verdict::kWrong) self->tell_failure(user, own->address);
+                if (verdict == Gate::Verdict::kWrong) {
+                  const auto told = self->failed_logins.note(self->door.users, user, own->address);
+                  if (told) self->warn(*told);
+                }
                 if (own->closed()) return;
                 if (verdict == Gate::Verdict::kRight) {
                   done(self->join(*own, known));
@@ -355,19 +357,6 @@ void Front::Impl::log_in(Connection& connection, const std::string& user,
                 }
                 own->resume();
               });
-}
-
-// Only names that exist are told: people type passwords in their place.
-void Front::Impl::tell_failure(const std::string& user, const std::string& address) {
-  const auto now = base::BootClock::now();
-  ++failed_logins;
-  if (now < next_login_warning) return;
-  next_login_warning = now + kBetweenWarnings;
-  const bool exists = door.users != nullptr && door.users->find(user) != nullptr;
-  const std::size_t others = std::exchange(failed_logins, 0) - 1;
-  warn("a log-in " + (exists ? "as '" + user + "'" : "as a user who does not exist") + " from " +
-       address + " failed" +
-       (others == 0 ? std::string() : "; " + std::to_string(others) + " others did before"));
 }
 
 Result<void> Front::Impl::join(Connection& connection, const UserPtr& user) {

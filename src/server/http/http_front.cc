@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -13,6 +14,7 @@
 #include <asio/post.hpp>
 
 #include "src/port/boot_timer.h"
+#include "src/server/access/failed_logins.h"
 #include "src/server/front/listen_address.h"
 #include "src/server/front/stream.h"
 #include "src/server/http/credentials.h"
@@ -80,6 +82,8 @@ struct HttpFront::Impl : std::enable_shared_from_this<Impl> {
   void accept();
   void admit(tcp::socket socket);
   void begin(Stream stream, const std::string& address);
+  bool has_room_for(const std::string& address);
+  bool close_oldest_stranger(const std::string& address);
   void leave(const std::string& address);
   void close(const PeerPtr& peer);
   void close_all();
@@ -95,6 +99,14 @@ struct HttpFront::Impl : std::enable_shared_from_this<Impl> {
   void answer(const PeerPtr& peer, const HttpAnswer& answer);
   void write(const PeerPtr& peer);
   bool is_open(const PeerPtr& peer) const { return peers.contains(peer->number); }
+  // After a reload a user logs in again, but a call of it that waits for its lock stays a user's.
+  bool is_stranger(const Peer& peer) const {
+    const bool in_queue = peer.departure != nullptr && peer.departure->then != nullptr;
+    return door.users != nullptr && peer.account == nullptr && !in_queue;
+  }
+  std::chrono::milliseconds time_of(const Peer& peer, std::chrono::milliseconds usual) const {
+    return is_stranger(peer) ? std::min(usual, limits.first_time) : usual;
+  }
 
   asio::io_context& io;
   const HttpLimits limits;
@@ -102,12 +114,14 @@ struct HttpFront::Impl : std::enable_shared_from_this<Impl> {
   HttpScene scene;
   HttpWaits waits;
   FrontDoor door;
+  FailedLogins failed_logins;
+  std::function<void(const std::string&)> warn = [](const std::string&) {};
   std::unique_ptr<Gate> gate;  // Once there are users or TLS.
   tcp::acceptor acceptor;
   port::BootTimer pause;
   port::BootTimer sweeper;
   std::uint64_t next_number = 1;
-  std::unordered_map<std::uint64_t, PeerPtr> peers;
+  std::map<std::uint64_t, PeerPtr> peers;                   // The oldest first.
   std::unordered_map<std::string, std::size_t> of_address;  // With those in a handshake.
   std::size_t in_all = 0;
 };
@@ -128,9 +142,7 @@ void HttpFront::Impl::admit(tcp::socket socket) {
   socket.non_blocking(true, ignored);
   socket.set_option(tcp::no_delay(true), ignored);
   const std::string address = place_of(socket.remote_endpoint(ignored).address());
-  const auto found = of_address.find(address);
-  const std::size_t its = found == of_address.end() ? 0 : found->second;
-  if (in_all >= limits.connections || its >= limits.connections_of_address) return;
+  if (!has_room_for(address)) return;
   ++of_address[address];
   ++in_all;
   if (door.tls == nullptr) return begin({std::move(socket), nullptr}, address);
@@ -148,6 +160,25 @@ void HttpFront::Impl::admit(tcp::socket socket) {
                     });
 }
 
+// Where there are users, whoever has not logged in makes room, the oldest first: strangers who keep
+// connections open keep no user out.
+bool HttpFront::Impl::has_room_for(const std::string& address) {
+  const auto found = of_address.find(address);
+  const std::size_t its = found == of_address.end() ? 0 : found->second;
+  if (its >= limits.connections_of_address) return close_oldest_stranger(address);
+  return in_all < limits.connections || close_oldest_stranger({});
+}
+
+// False: nobody can make room. An empty address stands for any.
+bool HttpFront::Impl::close_oldest_stranger(const std::string& address) {
+  const auto oldest = std::find_if(peers.begin(), peers.end(), [&](const auto& each) {
+    return is_stranger(*each.second) && (address.empty() || each.second->address == address);
+  });
+  if (oldest == peers.end()) return false;
+  close(PeerPtr(oldest->second));
+  return true;
+}
+
 void HttpFront::Impl::leave(const std::string& address) {
   const auto found = of_address.find(address);
   --in_all;
@@ -156,7 +187,7 @@ void HttpFront::Impl::leave(const std::string& address) {
 
 void HttpFront::Impl::begin(Stream stream, const std::string& address) {
   const auto peer = std::make_shared<Peer>(std::move(stream), next_number++, address);
-  peer->deadline = base::BootClock::now() + limits.request_time;
+  peer->deadline = base::BootClock::now() + time_of(*peer, limits.request_time);
   peers.emplace(peer->number, peer);
   wait_read(peer);
 }
@@ -223,7 +254,7 @@ void HttpFront::Impl::read(const PeerPtr& peer) {
 void HttpFront::Impl::step(const PeerPtr& peer) {
   if (peer->busy) return;
   if (!peer->in.empty() && !std::exchange(peer->begun, true)) {
-    peer->deadline = base::BootClock::now() + limits.request_time;
+    peer->deadline = base::BootClock::now() + time_of(*peer, limits.request_time);
   }
   switch (peer->reader.take(peer->in)) {
     case HttpReader::Next::kMore: return wait_read(peer);
@@ -253,7 +284,12 @@ void HttpFront::Impl::judge(const PeerPtr& peer) {
   const auto credentials = read_credentials(request.authorization);
   if (!credentials) return join(peer, Gate::Verdict::kWrong, nullptr);
   gate->judge(credentials->user, credentials->password, peer->address,
-              [self = shared_from_this(), peer](Gate::Verdict verdict, const UserPtr& user) {
+              [self = shared_from_this(), peer, name = credentials->user](Gate::Verdict verdict,
+                                                                          const UserPtr& user) {
+                if (verdict == Gate::Verdict::kWrong) {
+                  const auto told = self->failed_logins.note(self->door.users, name, peer->address);
+                  if (told) self->warn(*told);
+                }
                 if (self->is_open(peer)) self->join(peer, verdict, user);
               });
 }
@@ -302,7 +338,7 @@ void HttpFront::Impl::answer(const PeerPtr& peer, const HttpAnswer& answer) {
   ++scene.answered[std::min(answer.status / 100, 5U)];
   peer->out = to_bytes(answer, peer->keep_alive, peer->request.method == "HEAD");
   peer->sent = 0;
-  peer->deadline = base::BootClock::now() + limits.request_time;
+  peer->deadline = base::BootClock::now() + time_of(*peer, limits.request_time);
   write(peer);
 }
 
@@ -325,7 +361,7 @@ void HttpFront::Impl::write(const PeerPtr& peer) {
   peer->out.clear();
   peer->busy = false;
   if (!peer->keep_alive) return close(peer);
-  peer->deadline = base::BootClock::now() + limits.idle_time;
+  peer->deadline = base::BootClock::now() + time_of(*peer, limits.idle_time);
   // Others' turn first: this one may have sent many requests at once.
   asio::post(io, [self = shared_from_this(), peer] {
     if (self->is_open(peer)) self->step(peer);
@@ -369,6 +405,10 @@ void HttpFront::guard(FrontDoor door) {
   for (const PeerPtr& each : changed) impl.close(each);
   for (const auto& [number, peer] : impl.peers) impl.use_account(*peer, nullptr);
   impl.door.accounts->use(impl.door.users);
+}
+
+void HttpFront::warn_by(std::function<void(const std::string&)> warn) {
+  impl_->warn = std::move(warn);
 }
 
 void HttpFront::on_push(const ClientName& client, const port::Push& push) {

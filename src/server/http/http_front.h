@@ -1,7 +1,8 @@
 // The lock service's second port: HTTP/1.1 (docs/design/0062-http-port.md).
 //
 // Guarantee: a connection has one request under way, and keeps no more bytes than one request and
-// one answer. A client that sends no whole request in time, or does not read, is closed.
+// one answer. A client that sends no whole request in time, or does not read, is closed. Whoever
+// has not logged in keeps no user out.
 // Not guaranteed: that a request under way is answered when the server stops.
 // Thread-safety: the loop only, but for the constructor, and listen() and guard() before the loop
 // runs. Ownership: the loop and the service outlive it. Blocking: never. Time: boot time.
@@ -21,10 +22,12 @@
 namespace holdfast::server {
 
 struct HttpLimits {
+  // With users, connections that have not logged in make room, the oldest first.
   std::size_t connections = 1'024;
   std::size_t connections_of_address = 128;
   std::chrono::milliseconds request_time{10'000};  // For a whole request, and to read an answer.
   std::chrono::milliseconds idle_time{60'000};     // Between two requests.
+  std::chrono::milliseconds first_time{5'000};     // Both at most, before the log-in (rule 65).
   GateLimits gate{};
 };
 
@@ -41,6 +44,7 @@ class HttpFront {
   void serve(Service& service);
   void stand_by(const std::string& leader);
   void guard(FrontDoor door);
+  void warn_by(std::function<void(const std::string&)> warn);
   void on_push(const ClientName& client, const port::Push& push);
   void on_effect(const machine::Effect& effect);
   Result<void> listen(const std::string& address);

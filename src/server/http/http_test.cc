@@ -1,5 +1,4 @@
 // A server in this process, and plain sockets to its HTTP port.
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -8,82 +7,16 @@
 
 #include "src/server/http/credentials.h"
 #include "src/server/http/http_codec.h"
-#include "src/server/testing/access_rig.h"
-#include "src/server/testing/plain_client.h"
+#include "src/server/testing/http_rig.h"
 
 namespace holdfast::server {
 namespace {
 
 using nlohmann::json;
+using testing::Got;
+using testing::HttpTest;
+using testing::receive;
 using testing::Socket;
-
-struct Got {
-  int status = 0;
-  std::string head;
-  std::string body;
-  json parsed() const { return json::parse(body, nullptr, false); }
-};
-
-// The next whole answer.
-Got receive(const Socket& socket) {
-  std::string all;
-  std::size_t end = 0;
-  std::size_t length = 0;
-  while (true) {
-    end = all.find("\r\n\r\n");
-    if (end != std::string::npos) {
-      const std::size_t at = all.find("Content-Length: ");
-      length = at < end ? std::stoul(all.substr(at + 16)) : 0;
-      if (all.size() >= end + 4 + length) break;
-    }
-    const std::string more = socket.receive();
-    if (more.empty()) return {};
-    all += more;
-  }
-  return {std::stoi(all.substr(9, 3)), all.substr(0, end), all.substr(end + 4, length)};
-}
-
-class HttpTest : public testing::AccessTest {
- protected:
-  void open(HttpLimits limits = {}, const std::string& users = "") {
-    options_.http = "127.0.0.1:0";
-    if (!users.empty()) {
-      write_users(users);
-      options_.users = users_;
-    }
-    ServerTuning tuning;
-    tuning.http = limits;
-    tuning.http.gate.first_delay = tuning.http.gate.longest_delay = std::chrono::milliseconds(1);
-    auto made = ServerAccess::start(options_, tuning);
-    ASSERT_TRUE(made) << made.error().message();
-    server_.emplace(*std::move(made));
-  }
-  std::string address() const { return server_->http_address(); }
-  Got ask(const std::string& bytes) const {
-    const Socket socket(address());
-    socket.send(bytes);
-    return receive(socket);
-  }
-  Got get(const std::string& path, const std::string& headers = "") const {
-    return ask("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n");
-  }
-  static std::string posted(const std::string& path, const std::string& body,
-                            const std::string& headers = "") {
-    return "POST " + path +
-           " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-           "Holdfast-Request: 1\r\n" +
-           headers + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
-  }
-  void await_queue(const std::string& lock, std::size_t waiters) const {
-    const auto began = base::BootClock::now();
-    while (get("/v1/locks/" + lock).parsed()["queue"].size() != waiters) {
-      ASSERT_LT(base::BootClock::now(), began + std::chrono::seconds(20)) << waiters;
-    }
-  }
-  Got post(const std::string& path, const json& body, const std::string& headers = "") const {
-    return ask(posted(path, body.dump(), headers));
-  }
-};
 
 TEST_F(HttpTest, TellsThatItWorks) {
   open();
@@ -421,6 +354,16 @@ TEST_F(HttpTest, AsksForAUserAndItsRights) {
       post("/v1/locks/mine%2F1/break", {{"token", grant["token"]}, {"reason", "x"}}, app).status,
       403);
   EXPECT_EQ(get("/v1/locks/mine%2F1", look).status, 200);
+}
+
+TEST_F(HttpTest, AWrongPasswordIsToldToOperatorsButNoNameThatMayBeOne) {
+  std::string warning;
+  options_.on_warning = [&](const std::string& what) { warning += what; };
+  open({}, "app @ acquire:*\n");
+  EXPECT_EQ(get("/v1/locks").status, 401) << "without a password";
+  EXPECT_EQ(get("/v1/locks", "Authorization: Basic c2VjcmV0OmFwcA==\r\n").status, 401);
+  server_->stop();
+  EXPECT_EQ(warning, "a log-in as a user who does not exist from 127.0.0.1 failed");
 }
 
 TEST_F(HttpTest, AUsersLimitsCountBothPortsTogether) {

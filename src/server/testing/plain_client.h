@@ -26,10 +26,15 @@ constexpr std::chrono::seconds kPatience{60};
 // A plain socket.
 class Socket {
  public:
-  explicit Socket(const std::string& address)
+  // `from`: as if it came from another host, "127.0.0.2".
+  explicit Socket(const std::string& address, const char* from = nullptr)
       : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in at{};
     at.sin_family = AF_INET;
+    if (from != nullptr) {
+      at.sin_addr.s_addr = ::inet_addr(from);
+      static_cast<void>(::bind(fd_, reinterpret_cast<const sockaddr*>(&at), sizeof at));
+    }
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     const int port = std::stoi(address.substr(address.rfind(':') + 1));
     at.sin_port = htons(static_cast<std::uint16_t>(port));
@@ -40,6 +45,7 @@ class Socket {
   Socket& operator=(const Socket&) = delete;
 
   bool connected() const { return connected_; }
+  int fd() const { return fd_; }
   bool send(std::string_view bytes) const {
     return ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(bytes.size());
