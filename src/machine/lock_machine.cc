@@ -27,6 +27,15 @@ Reply LockMachine::apply(const Command& command, Effects& effects) {
 
 Outcome LockMachine::foresee(const Acquire& acquire) const { return impl_->foresee(acquire); }
 
+std::optional<Mode> LockMachine::mode_of(std::string_view name, AcquisitionId id) const {
+  const LockIndex index = impl_->table.find_lock(name);
+  if (index == kNone) return std::nullopt;
+  const TicketIndex found = impl_->table.find_ticket(index, id);
+  if (found == kNone) return std::nullopt;
+  const Ticket& ticket = impl_->table.ticket(found);
+  return Mode{ticket.kind, ticket.permits, impl_->table.lock(index).capacity};
+}
+
 std::optional<Instant> LockMachine::next_event() const {
   const TicketTable& table = impl_->table;
   if (!table.pending().empty()) return impl_->now;

@@ -89,6 +89,8 @@ class LockMachine {
   std::optional<Instant> next_event() const;
 
   std::optional<LockImage> inspect(std::string_view name) const;
+  // That of the acquisition's ticket as it stands now; nullopt: it has none. Cost: constant.
+  std::optional<Mode> mode_of(std::string_view name, AcquisitionId id) const;
   // The locks that have tickets, a value or tombstones; sorted, the first `limit` of them.
   std::vector<std::string> names(std::string_view prefix, std::size_t limit) const;
 

@@ -119,8 +119,7 @@ void Shard::submit(Instant boot, const Request& request, Done<Answer> done) {
   }
   if (!confirms_ || lets_go(request) || trusts_deadline_) return done(std::move(answer));
   filling_.confirms = true;
-  filling_.waiting.push_back({filling_.told.size(),
-                              waiting_for(std::move(done), std::move(answer)),
+  filling_.waiting.push_back({filling_.told.size(), waiting_for(std::move(done), std::move(answer)),
                               /*reads_only=*/false, /*renewal=*/true});
 }
 
@@ -136,12 +135,11 @@ std::optional<Error> Shard::refuse(Instant boot, const Request& request) {
   if (failed_) return Error(Errc::kUnavailable, failed_->message());
   const std::string_view name = name_of(request.action);
   if (name.size() > kLongestName || request.client.size() > kLongestClient) {
-    return Error(Errc::kInvalidArgument,
-                 "a lock's name may have " + std::to_string(kLongestName) +
-                     " bytes, and a client's " + std::to_string(kLongestClient));
+    return Error(Errc::kInvalidArgument, "a lock's name may have " + std::to_string(kLongestName) +
+                                             " bytes, and a client's " +
+                                             std::to_string(kLongestClient));
   }
-  const auto deadline =
-      std::chrono::duration_cast<Duration>(request.deadline.time_since_epoch());
+  const auto deadline = std::chrono::duration_cast<Duration>(request.deadline.time_since_epoch());
   if (Instant(deadline) < boot) {
     return Error(Errc::kUnavailable, "the request's deadline had passed before it was read");
   }
@@ -190,10 +188,22 @@ std::optional<Reply> Shard::refuse_late(const Request& request) {
 Answer Shard::apply(const Request& request) {
   if (const auto late = refuse_late(request)) return {*late, now_, {}, {}};
   const auto* renewal = as<machine::Renew>(request);
-  const Reply reply = renewal != nullptr ? renew(*renewal)
-                                         : step(with_tombstone(request), id_of(request.action));
+  const Reply reply =
+      renewal != nullptr ? renew(*renewal) : step(with_tombstone(request), id_of(request.action));
+  if (asks_otherwise(request)) return complete(request, {.outcome = Outcome::kMismatch});
   note_mark(request, reply);
   return complete(request, reply);
+}
+
+// The ticket of this id has another mode than is asked for now. An answer about it would be taken
+// for what was asked: a reader would believe that it holds alone. A changed N is no reason.
+bool Shard::asks_otherwise(const Request& request) const {
+  const auto* acquire = as<machine::Acquire>(request);
+  if (acquire == nullptr) return false;
+  const auto mode = machine_.mode_of(acquire->name, acquire->id);
+  if (!mode) return false;
+  if (mode->kind != acquire->mode.kind) return true;
+  return mode->kind == machine::ModeKind::kPermits && mode->permits != acquire->mode.permits;
 }
 
 // A lease that the recovery extended may reach further than this renewal does, which then changes
@@ -227,8 +237,7 @@ Reply Shard::step(const machine::Action& action, const AcquisitionId& own) {
   }
   const bool renews = std::holds_alternative<machine::Renew>(action);
   for (Effect& effect : effects_) {
-    const bool own_extension =
-        renews && effect.kind == EffectKind::kExtended && effect.id == own;
+    const bool own_extension = renews && effect.kind == EffectKind::kExtended && effect.id == own;
     // The recovery extends every lease by this much (rule 33).
     const Duration recorded = effect.was_holder ? effect.ttl : effect.waiter_ttl;
     if (own_extension && effect.lease <= recorded) continue;
@@ -263,8 +272,7 @@ void Shard::note(Effect effect, const AcquisitionId& own) {
   Change told;
   const auto route = routes_.find(effect.id);
   const bool ends = machine::ends_ticket(effect.kind);
-  if (route != routes_.end() && effect.id != own &&
-      (ends || effect.kind == EffectKind::kGranted)) {
+  if (route != routes_.end() && effect.id != own && (ends || effect.kind == EffectKind::kGranted)) {
     told.push_to = route->second;
   }
   if (ends && route != routes_.end()) routes_.erase(route);
@@ -351,8 +359,10 @@ void Shard::submit_all(Instant boot, const std::vector<Request>& requests,
   Service::AllOrNone all;
   for (std::size_t at = 0; at < requests.size() && !all.refused; ++at) {
     const auto late = refuse_late(requests[at]);
-    const Outcome foreseen =
-        late ? late->outcome : machine_.foresee(*as<machine::Acquire>(requests[at]));
+    const Outcome foreseen = late ? late->outcome
+                             : asks_otherwise(requests[at])
+                                 ? Outcome::kMismatch
+                                 : machine_.foresee(*as<machine::Acquire>(requests[at]));
     if (foreseen == Outcome::kHeld) continue;
     all.refused = complete(requests[at], {.outcome = foreseen});
     all.refused_index = at;

@@ -136,8 +136,8 @@ class Shard {
     Batch(std::uint64_t its_number, std::uint64_t its_turn)
         : number(its_number), turn(its_turn), writer({RecordKind::kBatch, its_number, 0}) {}
 
-    std::uint64_t number;  // In the journal.
-    std::uint64_t turn;    // Counts all commits, those of nothing, too.
+    std::uint64_t number;   // In the journal.
+    std::uint64_t turn;     // Counts all commits, those of nothing, too.
     bool confirms = false;  // Somebody waits for it, whatever is in it.
     RecordWriter writer;
     std::vector<Change> told;
@@ -151,6 +151,7 @@ class Shard {
   // Why the request is not applied; nullopt: it is.
   std::optional<Error> refuse(machine::Instant boot, const Request& request);
   std::optional<machine::Reply> refuse_late(const Request& request);
+  bool asks_otherwise(const Request& request) const;
   Answer apply(const Request& request);
   machine::Reply step(const machine::Action& action, const machine::AcquisitionId& own);
   machine::Reply renew(const machine::Renew& renew);

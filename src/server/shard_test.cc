@@ -165,6 +165,47 @@ TEST(ShardTest, ARepeatedAcquireAndAHeartbeatWaitForTheGrant) {
   EXPECT_EQ(outcome(beat), Outcome::kHeld);
 }
 
+TEST(ShardTest, ARepeatedAcquireInAnotherModeIsRefused) {
+  ShardRig rig;
+  const auto in = [&](machine::Mode mode, std::uint64_t id, const char* name = "a") {
+    machine::Acquire wish = rig.acquire(name, id);
+    wish.mode = mode;
+    const auto slot = rig.ask(wish);
+    rig.commit();
+    return outcome(slot);
+  };
+  EXPECT_EQ(in(machine::Mode::shared(), 1), Outcome::kHeld);
+  EXPECT_EQ(in(machine::Mode::exclusive(), 2), Outcome::kWaiting);
+  EXPECT_EQ(in(machine::Mode::exclusive(), 1), Outcome::kMismatch);
+  EXPECT_EQ(in(machine::Mode::shared(), 2), Outcome::kMismatch);
+  EXPECT_EQ(in(machine::Mode::shared(), 1), Outcome::kHeld) << "nothing has changed";
+  EXPECT_EQ(in(machine::Mode::exclusive(), 2), Outcome::kWaiting);
+  EXPECT_EQ(in(machine::Mode::of_permits(1, 3), 1, "slots"), Outcome::kHeld);
+  EXPECT_EQ(in(machine::Mode::of_permits(2, 3), 1, "slots"), Outcome::kMismatch);
+  EXPECT_EQ(in(machine::Mode::of_permits(1, 3), 1, "slots"), Outcome::kHeld);
+  // Its lease has ended, so this is the first call of a new ticket.
+  rig.pass(2 * rig.kTtl);
+  EXPECT_NE(in(machine::Mode::exclusive(), 1), Outcome::kMismatch);
+}
+
+TEST(ShardTest, SeveralLocksAtOnceAreRefusedIfOneIsHeldInAnotherMode) {
+  ShardRig rig;
+  machine::Acquire wish = rig.acquire("a", 1);
+  wish.mode = machine::Mode::shared();
+  rig.ask(wish);
+  rig.commit();
+  std::optional<Result<Service::AllOrNone>> all;
+  const std::vector<Request> both = {{.client = "c", .action = rig.acquire("a", 1)},
+                                     {.client = "c", .action = rig.acquire("b", 2)}};
+  rig.shard().submit_all(rig.boot, both, [&](auto answer) { all.emplace(std::move(answer)); });
+  rig.commit();
+  ASSERT_TRUE(all && *all);
+  ASSERT_TRUE((*all)->refused);
+  EXPECT_EQ((*all)->refused->reply.outcome, Outcome::kMismatch);
+  EXPECT_EQ((*all)->refused_index, 0U);
+  EXPECT_EQ(rig.hold("b", 3).outcome, Outcome::kHeld) << "none was taken";
+}
+
 TEST(ShardTest, AHandoffIsPushedAfterTheCommitOfTheRelease) {
   ShardRig rig;
   rig.hold("a", 1);

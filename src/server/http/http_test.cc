@@ -144,6 +144,31 @@ TEST_F(HttpTest, ALaterCallWithTheSameIdTakesThePlace) {
   EXPECT_EQ(receive(later).body, "alive\n");
 }
 
+TEST_F(HttpTest, ARepeatedCallInAnotherModeIsRefused) {
+  open();
+  json wish = {{"ttl_ms", 30000}, {"mode", "shared"}, {"id", std::string(32, '7')}};
+  ASSERT_EQ(post("/v1/locks/a/acquire", wish).status, 200);
+  json other = wish;
+  other["mode"] = "exclusive";
+  for (const int wait : {0, 60000}) {
+    other["wait_ms"] = wait;
+    const Got refused = post("/v1/locks/a/acquire", other);
+    EXPECT_EQ(refused.status, 409);
+    EXPECT_EQ(refused.parsed()["error"]["code"], "mismatch") << refused.body;
+  }
+  EXPECT_EQ(post("/v1/locks/a/acquire", wish).status, 200) << "it holds as before";
+  // A call that waits goes on waiting.
+  json waiting = {{"ttl_ms", 1000}, {"wait_ms", 60000}, {"id", std::string(32, '8')}};
+  const Socket waits(address());
+  ASSERT_TRUE(waits.send(posted("/v1/locks/a/acquire", waiting.dump())));
+  await_queue("a", 1);
+  waiting["mode"] = "shared";
+  EXPECT_EQ(post("/v1/locks/a/acquire", waiting).parsed()["error"]["code"], "mismatch");
+  EXPECT_EQ(get("/v1/locks/a").parsed()["queue"].size(), 1U);
+  ASSERT_EQ(post("/v1/locks/a/release", {{"id", wish["id"]}}).status, 200);
+  EXPECT_EQ(receive(waits).status, 200);
+}
+
 TEST_F(HttpTest, OneIdOnTwoLocksIsTwoAcquisitions) {
   open();
   const json a = post("/v1/locks/a/acquire", {{"ttl_ms", 30000}}).parsed();

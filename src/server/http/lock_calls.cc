@@ -198,6 +198,11 @@ HttpAnswer waited_in_vain() {
   return http_error(409, "busy", "the lock was not free in time", "repeat it later, with a new id");
 }
 
+HttpAnswer other_mode() {
+  return http_error(409, "mismatch", "an earlier call with this id asked for another mode",
+                    "use a new id");
+}
+
 HttpAnswer refusal(const Answer& answer) {
   switch (answer.reply.outcome) {
     case Outcome::kCancelled: return waited_in_vain();
@@ -214,6 +219,7 @@ HttpAnswer refusal(const Answer& answer) {
     case Outcome::kNotHeld:
       return http_error(409, "not_held", "nobody holds with this token", "inspect the lock again");
     case Outcome::kMismatch:
+      if (answer.in_use && answer.in_use->kind != machine::ModeKind::kPermits) return other_mode();
       return http_error(409, "mismatch", "the lock is in use in another way",
                         "use it in the way in which others do");
     default:
@@ -254,6 +260,7 @@ void acquire(const std::shared_ptr<LockCall>& call, Fields& fields) {
     return answer.reply.outcome == Outcome::kHeld ? grant(*call, id, answer) : refusal(answer);
   };
   HttpWaits& waits = *call->scene.waits;
+  if (waits.has_in_other_mode(call->name, wish.id, wish.mode)) return call->done(other_mode());
   if (wish.may_wait) {
     if (!waits.has_room(call->caller.address)) {
       return call->done(
@@ -326,8 +333,8 @@ void next_ids(const std::shared_ptr<LockCall>& call, Fields& fields) {
   if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
   take_numbers(*call->scene.service, call->name, count, [call, count](const auto& taken) {
     if (!taken && taken.error().code() == Errc::kInvalidArgument && fits_one_call(count)) {
-      return call->done(http_error(404, "no_such_ids", taken.error().message(),
-                                   "ask the operator to make them"));
+      return call->done(
+          http_error(404, "no_such_ids", taken.error().message(), "ask the operator to make them"));
     }
     if (!taken) return call->done(failed(taken.error()));
     call->done(as_json(200, {{"name", call->name},

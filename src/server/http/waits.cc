@@ -67,6 +67,12 @@ void HttpWaits::enter(const Call& call, const machine::Acquire& wish, Done<Answe
                        [this, wait](const Result<Answer>& answer) { on_answer(wait, answer); });
 }
 
+bool HttpWaits::has_in_other_mode(const std::string& lock, machine::AcquisitionId id,
+                                  const machine::Mode& mode) const {
+  const auto found = waits_.find({id, lock});
+  return found != waits_.end() && found->second->acquire.mode.kind != mode.kind;
+}
+
 void HttpWaits::replace(const std::string& lock, machine::AcquisitionId id) {
   const auto older = waits_.find({id, lock});
   if (older == waits_.end()) return;

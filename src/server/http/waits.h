@@ -44,6 +44,9 @@ class HttpWaits {
   // The outcomes are kHeld, kCancelled when the time is over, and those of the service.
   // `lease_end` counts from `at`, as in every answer.
   void enter(const Call& call, const machine::Acquire& wish, Done<Answer> done);
+  // A call with this id waits, for the lock in another mode: it goes on waiting.
+  bool has_in_other_mode(const std::string& lock, machine::AcquisitionId id,
+                         const machine::Mode& mode) const;
   // Another call with this id goes on with the ticket: the older one is answered kClosed.
   void replace(const std::string& lock, machine::AcquisitionId id);
   void on_push(const ClientName& client, const port::Push& push);
