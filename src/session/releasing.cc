@@ -275,8 +275,9 @@ void Releasing::give_back(const AcquisitionPtr& acquisition) {
 void Releasing::on_release_sent(const AcquisitionPtr& acquisition, std::optional<Errc> failure) {
   const base::LocalLock lock(mutex_);
   const BootInstant now = base::BootClock::now();
-  if (failure && *failure != Errc::kClosed && *failure != Errc::kLost &&
-      now.time_since_epoch().count() < acquisition->deadline_ns) {
+  // The store keeps the lock for the lock-delay, too, unless the release arrives.
+  const BootInstant end{Nanos(acquisition->deadline_ns.load()) + acquisition->lock_delay};
+  if (failure && *failure != Errc::kClosed && *failure != Errc::kLost && now < end) {
     schedule(acquisition, now + kReleaseRetry);
     return;
   }

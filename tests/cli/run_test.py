@@ -176,6 +176,18 @@ class ExitStatusTest(CliCase):
         self.assertEqual(done.returncode, 125)
         self.assertIn("lock_delay are at most 24 h", done.stderr)
 
+    def test_lock_delay_of_a_name_outlasts_the_renewal_of_an_acquired_lock(self):
+        with open(self.path("config"), "w", encoding="ascii") as file:
+            file.write('[names."jo"]\nlock_delay = "500s"\n')
+        lease = self.holdfast("acquire", "--config", self.path("config"), "--ttl", "2s", "job").stdout.strip()
+        self.assertGreater(self.inspect()["holders"][0]["time_left_ms"], 450_000)
+        done = self.holdfast("renew", "--config", self.path("config"), "--ttl", "400s", lease)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(self.inspect()["holders"][0]["time_left_ms"], 800_000)
+        self.assertEqual(self.status("--no-wait", "job", "--", "true"), 124)
+        self.assertEqual(self.holdfast("release", lease).returncode, 0)
+        self.assertEqual(self.status("--no-wait", "job", "--", "true"), 0)
+
     def test_a_signal_does_not_give_back_what_min_hold_keeps(self):
         running = self.run_locked("--min-hold", "50s", "job", "--", "sleep", "60")
         running.event("started")

@@ -32,7 +32,8 @@ Alarms alarms_for(const CommonOptions& common);
 // Runs `use` with a client, and closes it. Returns the exit status; complains about failures. When
 // it returns, `alarms` has heard all that the library had to tell.
 template <typename Use>
-int with_client(const CommonOptions& common, const Alarms& alarms, Use use);
+int with_client(const CommonOptions& common, const Alarms& alarms, Use use,
+                void (*prepare)(ClientOptions&, const Config&) = nullptr);
 
 // complain() and the exit status that fits the error (lost, timeout, own failure).
 int fail(const Error& error, const std::string& store);
@@ -41,12 +42,14 @@ int fail(const Error& error, const std::string& store);
 int usage_error(const std::string& command, const Error& error);
 
 template <typename Use>
-int with_client(const CommonOptions& common, const Alarms& alarms, Use use) {
+int with_client(const CommonOptions& common, const Alarms& alarms, Use use,
+                void (*prepare)(ClientOptions&, const Config&)) {
   Settings settings;
   if (auto resolved = resolve(common, settings); !resolved) return fail(resolved.error(), "");
   ClientOptions options;
   options.log_event = alarms.sink();
   options.program = shown_program({});
+  if (prepare != nullptr) prepare(options, settings.config);
   auto client = Client::connect(settings.store.url, std::move(options));
   if (!client) return fail(client.error(), settings.shown_store);
   const int status = use(*client, settings);

@@ -195,18 +195,27 @@ Result<std::string> read_lease(std::string lease) {
                " 'holdfast acquire' printed");
 }
 
+// Only the client reads the name out of a lease's id. The ttl is the command's.
+void keep_lock_delays(ClientOptions& options, const Config& config) {
+  for (const NameRule& rule : config.names) {
+    options.names.push_back(
+        {.prefix = rule.prefix, .lock_delay = rule.lock_delay.value_or(Duration::zero())});
+  }
+}
+
 int adopt_and(const std::string& command, const LeaseOptions& options,
               int (*use)(Lease& lease, const LeaseOptions& options, const Settings& settings)) {
   const auto id = read_lease(options.lease);
   if (!id) return usage_error(command, id.error());
-  return with_client(options.common, [&](Client& client, const Settings& settings) {
+  const auto adopt = [&](Client& client, const Settings& settings) {
     AcquireOptions how;
     how.auto_renew = false;
     how.ttl = options.ttl.value_or(Duration::zero());
     auto lease = client.adopt(*id, std::move(how));
     if (!lease) return fail(lease.error(), settings.shown_store);
     return use(*lease, options, settings);
-  });
+  };
+  return with_client(options.common, alarms_for(options.common), adopt, keep_lock_delays);
 }
 
 int renew_adopted(Lease& lease, const LeaseOptions& options, const Settings&) {
