@@ -154,7 +154,8 @@ HOLDFAST_EXPORT Result<std::vector<ServerMember>> service_members(std::string_vi
 // Asks one server to stop in order: it answers what is under way, hands over the lead, and ends.
 // Holders keep their leases, and no lease is lengthened. `address`: the server's, which the URL may
 // leave out; empty: the URL names only this one. Answers the server's address once it is gone, or
-// once another process answers there.
+// once another process answers there. Not guaranteed: that it stopped in order, since a server that
+// is killed meanwhile looks the same from here.
 // Blocking: until then, `patience` at most.
 // Errors: kInvalidArgument (which server?), kUnsupported (the program that runs the server has no
 // ServerOptions::on_drain), kPermissionDenied (no admin), kUnavailable (it does not answer),

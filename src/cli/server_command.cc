@@ -173,8 +173,7 @@ int drain(const ServerToolOptions& options, const Settings& settings) {
   constexpr std::chrono::seconds kPatience{60};
   const auto gone = drain_server(settings.store.url, options.address, kPatience);
   if (!gone) return fail(gone.error(), settings.shown_store);
-  return answer(options.common, {{"drained", *gone}},
-                printable(*gone) + " has answered what was under way, and is gone\n");
+  return answer(options.common, {{"drained", *gone}}, printable(*gone) + " is gone\n");
 }
 
 int use_servers(const ServerToolOptions& options) {

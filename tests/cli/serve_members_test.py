@@ -52,7 +52,7 @@ class AloneTest(ServeCase):
         self.start()
         self.ok("acquire", "--ttl", "60s", "job")
         token = json.loads(self.ok("inspect", "--json", "job").stdout)["token"]
-        self.assertIn(f"127.0.0.1:{self.port} has answered", self.ok("server", "drain", self.url).stdout)
+        self.assertIn(f"127.0.0.1:{self.port} is gone", self.ok("server", "drain", self.url).stdout)
         self.assertEqual(self.server.wait(timeout=PATIENCE), 0)
         self.assertEqual(json.loads(self.server.stdout.readline()), {"event": "stopped", "drained": True})
         self.assertIn("is asked to stop by 127.0.0.1", self.server.stderr.read())

@@ -1,5 +1,7 @@
 // `holdfast serve` as several processes on one journal in etcd: killed, paused, stopped and
 // doubled, seen by clients that name all of them.
+#include "tests/faults/service_cluster.h"
+
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -24,46 +26,7 @@ namespace {
 using base::BootClock;
 using holdfast::testing::Crowd;
 using support::EtcdCluster;
-using support::EtcdOptions;
 using support::HoldfastServer;
-
-class ServiceCluster {
- public:
-  explicit ServiceCluster(EtcdOptions options = {}, std::size_t servers = 2,
-                          const std::string& leadership = "2s")
-      : etcd_(std::move(options)) {
-    for (std::size_t i = 0; i < servers; ++i) {
-      servers_.push_back(std::make_unique<HoldfastServer>(
-          support::HoldfastOptions{.journal = etcd_.url("/locks?leadership=" + leadership)}));
-      EXPECT_TRUE(i > 0 || eventually([&] { return servers_[0]->leads(); }));
-    }
-  }
-
-  EtcdCluster& etcd() { return etcd_; }
-  HoldfastServer& operator[](std::size_t index) { return *servers_[index]; }
-  std::string url() const {
-    std::string all;
-    for (const auto& each : servers_) {
-      all += (all.empty() ? "holdfast://127.0.0.1:" : ",127.0.0.1:") + std::to_string(each->port());
-    }
-    return all + "?open_timeout=60s";
-  }
-  // The one that leads; waits until one does.
-  std::size_t leader() {
-    std::size_t found = servers_.size();
-    EXPECT_TRUE(eventually([&] {
-      for (std::size_t i = 0; i < servers_.size(); ++i) {
-        if (servers_[i]->running() && servers_[i]->leads()) found = i;
-      }
-      return found < servers_.size();
-    }));
-    return found;
-  }
-
- private:
-  EtcdCluster etcd_;
-  std::vector<std::unique_ptr<HoldfastServer>> servers_;
-};
 
 std::string ask(const HoldfastServer& server, const std::string& request) {
   return support::exchange_on_loopback(server.port(), request + "*1\r\n$4\r\nQUIT\r\n", 5s);
@@ -110,9 +73,8 @@ TEST(ServiceClusterTest, AServerThatIsAskedToStepsDownAndNoLeaseEnds) {
   ASSERT_EQ(before->size(), 2U);
   EXPECT_TRUE(before->front().leads);
   EXPECT_EQ(before->front().holders, 1U);
-  EXPECT_TRUE(eventually([&] {
-    return service_status(cluster.url())->back().leader == before->front().address;
-  }));
+  EXPECT_TRUE(eventually(
+      [&] { return service_status(cluster.url())->back().leader == before->front().address; }));
   const auto asked = step_down(cluster.url());
   ASSERT_TRUE(asked) << asked.error().message();
   EXPECT_EQ(*asked, before->front().address);
