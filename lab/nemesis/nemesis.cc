@@ -22,18 +22,27 @@ struct Known {
   const char* kind;
   FaultKind fault;
 };
-constexpr Known kKnown[] = {
-    {"kill", FaultKind::kKill},           {"pause", FaultKind::kPause},
-    {"starve", FaultKind::kStarve},       {"partition", FaultKind::kPartition},
-    {"blackhole", FaultKind::kBlackhole}, {"loss", FaultKind::kLoss},
-    {"delay", FaultKind::kDelay},         {"hold", FaultKind::kHold},
-    {"duplicate", FaultKind::kDuplicate}, {"reorder", FaultKind::kReorder},
-    {"split", FaultKind::kSplit},         {"drop-replies", FaultKind::kDropReplies},
-    {"reset", FaultKind::kReset},         {"server-pause", FaultKind::kPause},
-    {"restart", FaultKind::kRestart},     {"restart-empty", FaultKind::kRestartEmpty},
-    {"failover", FaultKind::kFailover},   {"clock-jump", FaultKind::kClockJump},
-    {"disk-full", FaultKind::kDiskFull},  {"isolate", FaultKind::kIsolate},
-    {"move", FaultKind::kMove}};
+constexpr Known kKnown[] = {{"kill", FaultKind::kKill},
+                            {"pause", FaultKind::kPause},
+                            {"starve", FaultKind::kStarve},
+                            {"partition", FaultKind::kPartition},
+                            {"blackhole", FaultKind::kBlackhole},
+                            {"loss", FaultKind::kLoss},
+                            {"delay", FaultKind::kDelay},
+                            {"hold", FaultKind::kHold},
+                            {"duplicate", FaultKind::kDuplicate},
+                            {"reorder", FaultKind::kReorder},
+                            {"split", FaultKind::kSplit},
+                            {"drop-replies", FaultKind::kDropReplies},
+                            {"reset", FaultKind::kReset},
+                            {"server-pause", FaultKind::kPause},
+                            {"restart", FaultKind::kRestart},
+                            {"restart-empty", FaultKind::kRestartEmpty},
+                            {"failover", FaultKind::kFailover},
+                            {"clock-jump", FaultKind::kClockJump},
+                            {"disk-full", FaultKind::kDiskFull},
+                            {"isolate", FaultKind::kIsolate},
+                            {"move", FaultKind::kMove}};
 
 FaultKind fault_of(const std::string& kind) {
   for (const Known& known : kKnown) {
@@ -292,7 +301,8 @@ void Nemesis::begin_on_server(Active& active) {
   } else if (kind == "disk-full") {
     rig_.fill_disk();
   } else if (kind == "isolate") {
-    rig_.cut_off(strike.node);
+    const bool from_all = spec(strike).from == "all";
+    from_all ? rig_.cut_off(strike.node) : rig_.cut_off_from_next(strike.node);
   } else if (kind == "move") {
     rig_.begin_move(strike.node);
   }

@@ -58,8 +58,9 @@ class Rig {
   void fail_over();
   void fill_disk() { disk_->fill(); }
   void free_disk() { disk_->make_room(); }
-  // Cuts the node off from the others; or every node from every other.
+  // Cuts the node off from all others, or from the next one only.
   void cut_off(std::uint32_t node) { network_->cut_off(node - 1); }
+  void cut_off_from_next(std::uint32_t node) { network_->cut(node - 1, node % nodes_.size()); }
   void reunite() { network_->heal(); }
   // Moves some of the node's locks to another node: first a part of their data, then all.
   void begin_move(std::uint32_t node) const;

@@ -191,6 +191,10 @@ TEST(ScenarioTest, WhatATopologyCannotDoIsRefusedWithWhatIsMissing) {
   EXPECT_EQ(with("kind = \"etcd\"\nnodes = 3\n", "isolate"),
             "x.toml:1: the nemesis isolate needs network = true in [store]");
   EXPECT_EQ(with("kind = \"etcd\"\nnodes = 3\nnetwork = true\n", "isolate"), "it was taken");
+  const std::string from_one = "\"\nfrom = \"one";
+  EXPECT_EQ(with("kind = \"etcd\"\nnodes = 3\nnetwork = true\n", "isolate" + from_one),
+            "it was taken");
+  EXPECT_EQ(with(redis, "server-pause" + from_one), "x.toml:1: from in [[nemesis]] is for isolate");
   EXPECT_EQ(with("kind = \"etcd\"\nnetwork = true\n", ""),
             "x.toml:1: network in [store] needs several nodes, and {host} in peer, which the "
             "topology 'etcd' lacks");

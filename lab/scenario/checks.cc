@@ -125,6 +125,9 @@ void check_nemesis(const NemesisSpec& nemesis, const StoreSpec& store, const Top
     complain(who + "clock = true in [store]");
   }
   if (nemesis.kind == "isolate" && !store.network) complain(who + "network = true in [store]");
+  if (nemesis.kind != "isolate" && nemesis.from != "all") {
+    complain("from in [[nemesis]] is for isolate");
+  }
   if (nemesis.kind == "move" && has_server && topology->server->move.empty()) {
     complain(who + "move in [server]" + none);
   }

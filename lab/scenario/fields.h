@@ -81,6 +81,7 @@ void fields(Visitor& visit, NemesisSpec& nemesis) {
   visit("kind", nemesis.kind, kNemesisKinds);
   visit("target", nemesis.target, Any{});
   visit("direction", nemesis.direction, OneOf{"both to-server to-client"});
+  visit("from", nemesis.from, OneOf{"all one"});
   visit("at", nemesis.at, Any{});
   visit("first", nemesis.first, Span{});
   visit("every", nemesis.every, Span{10ms, 24h});

@@ -64,6 +64,7 @@ struct NemesisSpec {
   std::string kind{};
   std::string target = "any";      // any, all, or a number: client 2; of servers: node 2, leader.
   std::string direction = "both";  // partition, blackhole, delay: both, to-server, to-client.
+  std::string from = "all";        // isolate: from all other nodes, or from one.
   std::string at{};                // kill, pause: at this point of the subject, not by the clock.
   milliseconds first = 500ms;
   milliseconds every = 2000ms;
