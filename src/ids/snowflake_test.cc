@@ -151,6 +151,27 @@ TEST(SnowflakeTest, EachSetBackTakesARoundAndTheFifthIsRefused) {
   ASSERT_TRUE(ids->next());
 }
 
+TEST(SnowflakeTest, ExtensionBitsCountThreeLargeSetBacksAndSmallOnesAreWaitedFor) {
+  FakeClock clock(kNow);
+  const auto permit = std::make_shared<TestPermit>();
+  const Generator ids = make({.layout = leaf(),
+                              .policy = ClockPolicy::extension_bits(2, milliseconds(5)),
+                              .permit = permit,
+                              .clock = &clock});
+  ASSERT_TRUE(ids->next());
+  clock.step(-milliseconds(5));
+  EXPECT_EQ(leaf().decode(*ids->next())->sequence, 1u);
+  EXPECT_EQ(clock.slept, milliseconds(5));
+  EXPECT_TRUE(permit->kept.empty());
+  for (std::uint64_t large = 1; large <= 3; ++large) {
+    clock.step(-milliseconds(6));
+    EXPECT_EQ(leaf().decode(*ids->next())->sequence, large << 10);
+    EXPECT_EQ(permit->kept.size(), large);
+  }
+  clock.step(-milliseconds(6));
+  EXPECT_EQ(ids->next().error().code(), Errc::kUnavailable);
+}
+
 TEST(SnowflakeTest, ARoundHoldsItsOwnValuesOnly) {
   FakeClock clock(kNow);
   const Generator ids =

@@ -64,10 +64,18 @@ TEST_F(RedisCountersTest, WhatIsNoCounterIsRefused) {
   }
 }
 
+TEST_F(RedisCountersTest, AClusterIsRefusedByName) {
+  const Error why = refusal("redis+cluster://127.0.0.1:1", "orders");
+  EXPECT_EQ(why.code(), Errc::kUnsupported);
+  EXPECT_THAT(why.message(), HasSubstr("Redis Cluster"));
+}
+
 TEST_F(RedisCountersTest, AKeyThatIsGoneOrChangedEndsTheObject) {
-  const std::vector<std::vector<std::string>> harms{
-      {"FLUSHALL"}, {"SET", "orders", "2"}, {"SET", "orders", "-7"}, {"SET", "orders", "x"},
-      {"EXPIRE", "orders", "100"}};
+  const std::vector<std::vector<std::string>> harms{{"FLUSHALL"},
+                                                    {"SET", "orders", "2"},
+                                                    {"SET", "orders", "-7"},
+                                                    {"SET", "orders", "x"},
+                                                    {"EXPIRE", "orders", "100"}};
   for (const auto& harm : harms) {
     server_->must({"SET", "orders", "100"});
     const auto ids = open_counter(url_, "orders", 1);
