@@ -14,6 +14,8 @@
 #include <gtest/gtest.h>
 
 #include "src/base/clock.h"
+#include "src/base/fnv.h"
+#include "src/base/random.h"
 #include "src/ids/fake_clock.h"
 #include "src/ids/worker_row.h"
 #include "tests/support/temp_folder.h"
@@ -221,6 +223,17 @@ TEST_F(HostWorkersTest, ACopyIsRefusedAndSoIsWhatIsDamaged) {
   EXPECT_EQ(HostWorkers::open(path_).error().code(), Errc::kCorruptState);
   fs::remove(path_);
   EXPECT_EQ(HostWorkers::open(path_).error().code(), Errc::kInvalidArgument);
+}
+
+TEST_F(HostWorkersTest, AFileOfALaterVersionIsNamed) {
+  made(spec(0, 0));
+  std::string later = "holdfast-ids 2\nsomething new\n";
+  later += "sum " + base::to_hex(0, base::fnv1a(later)) + "\n";
+  later.resize(kRowBytes, '\0');
+  put(0, later);
+  const auto open = HostWorkers::open(path_);
+  ASSERT_FALSE(open);
+  EXPECT_EQ(open.error().code(), Errc::kVersionMismatch) << open.error();
 }
 
 TEST_F(HostWorkersTest, AFileIsMadeOnceAndForGood) {

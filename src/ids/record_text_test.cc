@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include "src/base/fnv.h"
+#include "src/base/random.h"
+
 namespace holdfast::ids {
 namespace {
 
@@ -32,6 +35,14 @@ TEST(RecordTextTest, AChangedOrShortenedTextIsCorrupt) {
     EXPECT_EQ(cut.error().code(), Errc::kCorruptState);
   }
   EXPECT_FALSE(RecordText::parse(whole + "\n", "it"));
+}
+
+TEST(RecordTextTest, ALaterVersionIsRefusedByItsName) {
+  std::string later = "holdfast-ids 2\nkind=of a later version\n";
+  later += "checksum=" + base::to_hex(0, base::fnv1a(later)) + "\n";
+  const auto read = RecordText::parse(later, "segments", "it");
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code(), Errc::kVersionMismatch) << read.error();
 }
 
 TEST(RecordTextTest, AKeyThatComesTwiceIsCorrupt) {
