@@ -139,7 +139,7 @@ _holdfast() {
     break) common="$common --token --reason" ;;
     doctor) common="$common --require" ;;
     store) common="$common --print-sql" ;;
-    serve) common="--config --listen --http --http-host --data --journal --advertise --users --tls-cert --tls-key --plaintext --clients-stopped --log-format --json -q --quiet -h --help" ;;
+    serve) common="--config --listen --http --http-host --data --journal --shards --advertise --users --tls-cert --tls-key --plaintext --clients-stopped --log-format --json -q --quiet -h --help" ;;
     server) common="--store --config --address --log-format --json -q --quiet -h --help" ;;
     bench) common="$common --in-flight --threads --names --duration --ttl" ;;
     id) common="--file --layout --policy --workers --count --uuid --ulid --store --segments --counter --require --floor --reason --json -q --quiet -h --help" ;;

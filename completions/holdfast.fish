@@ -65,6 +65,7 @@ complete -c holdfast -n '__holdfast_in serve' -l http-host -x -d 'names of the H
 complete -c holdfast -n '__holdfast_in serve' -l data -x -a '(__fish_complete_directories)' -d 'folder of the journal'
 complete -c holdfast -n '__holdfast_in serve' -l clients-stopped -d 'no client of a restored journal runs any more'
 complete -c holdfast -n '__holdfast_in serve' -l journal -x -a 'sqlite: etcd:// memory:' -d 'kind and place of the journal'
+complete -c holdfast -n '__holdfast_in serve' -l shards -x -d 'number of shards of a new journal'
 complete -c holdfast -n '__holdfast_in serve' -l advertise -x -d 'address that other servers tell'
 complete -c holdfast -n '__holdfast_in serve' -l config -r -d 'configuration file'
 complete -c holdfast -n '__holdfast_in serve' -l users -r -d 'file of users'

@@ -13,10 +13,10 @@
 // Not guaranteed: with the journal "memory:", anything after a restart. docs/stores/holdfast.md has
 // the guarantees under each fault.
 //
-// Thread-safety: any thread, but not two at a time. Ownership: it runs two threads, one for its
-// clients and one for the journal, until it is stopped; one more on a shared journal, and one more
-// for log-ins and handshakes with users or TLS. Blocking: start() reads the journal, or finds that
-// another server leads; stop() waits for the last commit.
+// Thread-safety: any thread, but not two at a time. Ownership: until it is stopped it runs a thread
+// for its clients and one for the journal of each shard that it leads; on a shared journal one more
+// for each shard, and one more for log-ins and handshakes with users or TLS. Blocking: start()
+// reads the journal, or finds that another server leads; stop() waits for the last commit.
 // Errors: kInvalidArgument (an address or a journal that it cannot have), kStoreInUse (another
 // server has the folder), kUnavailable (the port is taken, the disk fails), kPermissionDenied,
 // kCorruptState, kVersionMismatch; kUnsupported: left out of this build.
@@ -24,6 +24,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -49,7 +50,10 @@ struct ServerStart {
 struct ServerLead {
   bool leads = true;     // A server whose journal is not shared always does.
   std::string leader{};  // The address of the one that does; empty: not known.
-  ServerStart found{};   // When this one began to.
+  ServerStart found{};   // When this one began to. With several shards: of those that it leads.
+  // The journal has so many, and this server leads so many of them.
+  std::uint32_t shards = 1;
+  std::uint32_t leading = 0;
 };
 
 struct ServerOptions {
@@ -65,6 +69,11 @@ struct ServerOptions {
   // "sqlite:DIR", a folder on a local disk, which is made; "etcd://HOST,HOST,HOST/PREFIX", which
   // any number of servers may share: one leads, and the others stand by; or "memory:".
   std::string journal{};
+  // Only for a new journal in etcd, or in memory: its locks are spread over so many shards, at most
+  // 64, each with a leader of its own. The servers on the journal share them evenly. The number is
+  // kept for good; another one is refused. 0: as many as the journal has, and one in a new one.
+  // Several shards cannot take several locks in one step, and have no HTTP port.
+  std::uint32_t shards = 0;
   // The address that servers on a shared journal tell of this one. Empty: that of `listen`.
   std::string advertise{};
   // A file of users, the hashes of their passwords and their rights (docs/stores/holdfast.md).
@@ -79,7 +88,8 @@ struct ServerOptions {
   // A restored copy of a journal grants nothing for 24 h, because clients may count on what it does
   // not know. True: no client of that journal runs any more, so it grants at once.
   bool clients_stopped = false;
-  // On a shared journal: this server leads from now on, or stands by. Called as on_stopped.
+  // On a shared journal: this server leads from now on, or stands by; with several shards, it leads
+  // other ones than before. Called as on_stopped.
   std::function<void(const ServerLead& lead)> on_lead{};
   // Somebody with the right `admin`, or without users anybody, asks this server to stop in order
   // (`holdfast server drain`). The program should then call stop() on a thread of its own, and end;
@@ -104,11 +114,13 @@ class HOLDFAST_EXPORT Server {
   Server& operator=(Server&& other) noexcept;
   ~Server();  // As stop().
 
-  std::string address() const;     // "127.0.0.1:7420", with the port that was chosen.
+  std::string address() const;       // "127.0.0.1:7420", with the port that was chosen.
   std::string http_address() const;  // As address(), of the HTTP port; empty: there is none.
-  std::string url() const;         // "holdfast://127.0.0.1:7420"; holdfasts:// with TLS.
-  std::string place() const;       // Where the journal lies, for people.
-  std::string journal_id() const;  // Its own, drawn when it was made; empty while it stands by.
+  std::string url() const;           // "holdfast://127.0.0.1:7420"; holdfasts:// with TLS.
+  std::string place() const;         // Where the journal lies, for people.
+  // Its own, drawn when it was made; empty while it stands by, and with several shards, each of
+  // which has one.
+  std::string journal_id() const;
   ServerLead lead() const;
 
   // Reads the users and the certificate again. Connections of users whose line has changed are

@@ -119,7 +119,9 @@ struct ServerStatus {
   std::uint64_t connections = 0;
   std::uint64_t holders = 0;
   std::uint64_t waiters = 0;
-  bool full = false;  // The journal takes nothing: only renewals go on.
+  bool full = false;          // The journal takes nothing: only renewals go on.
+  std::uint32_t shards = 1;   // The service has so many.
+  std::uint32_t leading = 0;  // This server leads so many of them.
 };
 
 // One server of those on a journal, as it has put itself on their list.
@@ -129,6 +131,7 @@ struct ServerMember {
   bool leads = false;     // False: it stands by.
   // It has led or stood by since then, by its own wall clock. The epoch: not known.
   std::chrono::system_clock::time_point since{};
+  std::uint32_t shards = 0;  // It leads so many.
 };
 
 // Asks each server that the URL names, one after the other, and changes nothing.

@@ -379,16 +379,21 @@ way, and ends with 0. SIGHUP makes it read the users and the certificate again.
                     at a time uses a folder
   --journal URL     sqlite:DIR, as --data; etcd://HOST,HOST/PREFIX, which several servers share: one
                     leads, the others stand by; memory: nothing survives, for tests
+  --shards N        a new journal in etcd, or in memory, spreads its locks over N shards, 64 at
+                    most (default 1). Each has its own leader, and the servers share them evenly.
+                    The number is kept for good. Several shards cannot take several locks in one
+                    step, and have no --http
   --advertise ADDR  the address that servers on a shared journal tell of this one; by default that
                     of --listen
   --config FILE     a file in TOML, whose table [serve] has these options with '_' for '-':
-                    listen, http, http_host, data, journal, advertise, users, tls_cert, tls_key,
-                    plaintext. Without it the usual files are read
+                    listen, http, http_host, data, journal, shards, advertise, users, tls_cert,
+                    tls_key, plaintext. Without it the usual files are read
   --clients-stopped say that no client of this journal runs any more; a restored copy then grants at
                     once, and not after 24 h
   --json            print an object when it serves: url, address, http, journal, journal_id,
-                    new_journal, term, locks, restored, quiet_s, pid; one when it stops;
-                    and on a shared journal one when it stands by, with the leader
+                    new_journal, term, locks, restored, quiet_s, shards, leading (so many of them),
+                    pid; one when it stops; and on a shared journal one when it stands by, with the
+                    leader. With several shards, one each time that it leads other ones
   --log-format F    the format of stderr: text, json or logfmt
   -q, --quiet       print failures only
 
@@ -415,7 +420,8 @@ of --store. On a server with users all of them but status ask for the right `adm
                     backup. When all clients are stopped, start it with --clients-stopped
   status            ask each server that the URL names; exit status 0: one leads, 1: none does
   members           ask one of them for all servers on its journal, also for those not named
-  step-down         have the server that leads hand over to another one; holders keep their leases
+  step-down         have the server that leads hand over to another one; holders keep their leases.
+                    Not for several shards, which the servers share by themselves
   drain             have one server stop in order, as SIGTERM does, and wait until it is gone, for
                     60 s at most. Holders keep their leases
   --address ADDR    drain: the server that is to stop, if the URL names several or another one
@@ -423,9 +429,9 @@ of --store. On a server with users all of them but status ask for the right `adm
                     --users
   --json            print one object: journal_id, term, batches, bytes, locks, holders, waiters; or
                     hash; servers, each with address and trouble, or address, leads, leader,
-                    version, journal_id, term, pid, uptime_s, connections, holders, waiters, full;
-                    members, each with address, version, leads, since; stepped_down and leader; or
-                    drained, the address
+                    version, journal_id, term, pid, uptime_s, connections, holders, waiters, full,
+                    shards, leading (so many of them); members, each with address, version, leads,
+                    shards, since; stepped_down and leader; or drained, the address
   --log-format F    the format of stderr: text, json or logfmt
   -q, --quiet       print failures only
 

@@ -110,17 +110,18 @@ class Mailbox {
   std::mutex mutex_;
   std::vector<std::string> warnings_;
   std::optional<Error> failure_;
-  bool drained_ = false;  // An operator asks the server to stop.
+  bool drained_ = false;            // An operator asks the server to stop.
   std::optional<ServerLead> lead_;  // The newest: the terms between are over.
 };
 
 // A word about which journal it is: a new one where another was expected is a loss of all locks.
-std::string journal_line(const ServerStart& found, const std::string& place) {
+std::string journal_line(const ServerLead& lead, const std::string& place) {
+  const ServerStart& found = lead.found;
   const std::string where = "journal: " + printable(place);
   if (place == "memory:") return where + " (nothing survives a restart)";
   if (found.new_journal) return where + " (new)";
   const std::string locks = found.locks == 1 ? "1 lock" : std::to_string(found.locks) + " locks";
-  return where + " (" + locks + ", term " + found.term + ")";
+  return where + " (" + locks + (lead.shards == 1 ? ", term " + found.term : "") + ")";
 }
 
 // As clients write it: with the user's place, and with TLS the authority's.
@@ -140,6 +141,12 @@ std::string http_line(const ServeOptions& options, const Server& server) {
          server.http_address() + "\n";
 }
 
+std::string shards_line(const ServerLead& lead) {
+  if (lead.shards == 1) return {};
+  return "  shards: leads " + std::to_string(lead.leading) + " of " + std::to_string(lead.shards) +
+         "\n";
+}
+
 bool say_standby(const ServeOptions& options, const Server& server, const ServerLead& lead) {
   if (options.common.json) {
     print(to_line({{"event", "standing_by"},
@@ -151,8 +158,11 @@ bool say_standby(const ServeOptions& options, const Server& server, const Server
                    {"pid", ::getpid()}}));
   } else if (!options.common.quiet) {
     print("standing by at " + server.url() + ": " +
-          (lead.leader.empty() ? "no server leads yet" : printable(lead.leader) + " leads") +
-          "\n  journal: " + printable(server.place()) + "\n" + http_line(options, server) +
+          (lead.shards > 1       ? "other servers lead"
+           : lead.leader.empty() ? "no server leads yet"
+                                 : printable(lead.leader) + " leads") +
+          "\n  journal: " + printable(server.place()) + "\n" + shards_line(lead) +
+          http_line(options, server) +
           "  clients name all servers: " + client_url(options, server.url()) + ",HOST:PORT,...\n");
   }
   return flush_output();
@@ -173,10 +183,12 @@ bool say_where(const ServeOptions& options, const Server& server, const ServerLe
                    {"locks", found.locks},
                    {"restored", found.restored},
                    {"quiet_s", found.quiet.count()},
+                   {"shards", lead.shards},
+                   {"leading", lead.leading},
                    {"pid", ::getpid()}}));
   } else if (!options.common.quiet) {
-    print("serving " + server.url() + "\n  " + journal_line(found, server.place()) + "\n  " +
-          access_line(options) + "\n" + http_line(options, server) +
+    print("serving " + server.url() + "\n  " + journal_line(lead, server.place()) + "\n" +
+          shards_line(lead) + "  " + access_line(options) + "\n" + http_line(options, server) +
           "  to use it: holdfast run --store " + client_url(options, server.url()) +
           " NAME -- COMMAND\n");
   }
@@ -251,6 +263,7 @@ int serve_command(const ServeOptions& given) {
   wanted.http = options.http.value_or("");
   wanted.http_hosts = options.http_hosts.value_or("");
   wanted.journal = *journal;
+  wanted.shards = static_cast<std::uint32_t>(options.shards.value_or(0));
   wanted.advertise = options.advertise.value_or("");
   wanted.users = options.users.value_or("");
   wanted.tls_cert = options.tls_cert.value_or("");

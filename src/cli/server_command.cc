@@ -68,6 +68,10 @@ Result<std::string> read_password() {
 
 std::string role_of(const ServerStatus& server) {
   if (!server.trouble.empty()) return "no answer";
+  if (server.shards > 1) {
+    return "leads " + std::to_string(server.leading) + " of " + std::to_string(server.shards) +
+           (server.full ? ", journal full" : "");
+  }
   if (server.leads) return server.full ? "leads, journal full" : "leads";
   return server.leader.empty() ? "stands by" : "stands by for " + printable(server.leader);
 }
@@ -85,7 +89,9 @@ Json to_json(const ServerStatus& server) {
           {"connections", server.connections},
           {"holders", server.holders},
           {"waiters", server.waiters},
-          {"full", server.full}};
+          {"full", server.full},
+          {"shards", server.shards},
+          {"leading", server.leading}};
 }
 
 // 0: one of them leads, 1: none does.
@@ -162,8 +168,11 @@ int show_members(const ServerToolOptions& options, const std::vector<ServerMembe
     json["members"].push_back({{"address", each.address},
                                {"version", each.version},
                                {"leads", each.leads},
+                               {"shards", each.shards},
                                {"since", since}});
-    table.add({printable(each.address), each.leads ? "leads" : "stands by", dated ? since : "-",
+    const std::string role =
+        each.shards > 1 ? "leads " + std::to_string(each.shards) + " shards" : "leads";
+    table.add({printable(each.address), each.leads ? role : "stands by", dated ? since : "-",
                each.version.empty() ? "-" : printable(each.version)});
   }
   return answer(options.common, json, table.to_string(colour_wanted(), terminal_width()));

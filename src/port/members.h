@@ -14,6 +14,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "holdfast/result.h"
@@ -22,15 +23,20 @@
 
 namespace holdfast::port {
 
+struct MembersList {
+  // In the order of their addresses. Of each shard at most one of them leads.
+  std::vector<ServerMember> servers{};
+  std::vector<std::string> leaders{};  // By shard; empty: none leads.
+};
+
 class Members {
  public:
-  using Found = std::function<void(Result<std::vector<ServerMember>>)>;
+  using Found = std::function<void(Result<MembersList>)>;
 
   virtual ~Members() = default;
 
   // Puts this server on the list, or changes its entry, as soon as the store allows it.
   virtual void announce(ServerMember self) = 0;
-  // In the order of their addresses. At most one of them leads.
   virtual void list(base::BootInstant deadline, Found found) = 0;
 };
 

@@ -16,6 +16,7 @@
 #include "src/port/journal.h"
 #include "src/port/members.h"
 #include "src/port/server_tls.h"
+#include "src/port/shards.h"
 #include "src/port/store.h"
 #include "src/port/store_url.h"
 
@@ -43,7 +44,13 @@ struct ChainJob {
 // A question to a factory about a journal in its store, for the lock service. The factory fills in
 // the answer and returns no store.
 struct JournalJob {
-  bool for_members = false;  // Instead, the servers on that journal are asked for.
+  enum class Wish : std::uint8_t {
+    kJournal,
+    kMembers,  // The servers on that journal.
+    kShards,   // How many shards it has. A new one gets as many as `shard.of`; 0: no wish.
+  };
+  Wish wish = Wish::kJournal;
+  ShardNumber shard{};  // kShards: the answer is in `shard.of`.
   std::unique_ptr<Journal> made{};
   std::unique_ptr<Members> members{};
 };

@@ -1,12 +1,14 @@
 // The lock service's journals: see src/port/journal.h for what one is.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "holdfast/result.h"
 #include "src/port/journal.h"
 #include "src/port/members.h"
+#include "src/port/shards.h"
 
 namespace holdfast::server {
 
@@ -20,8 +22,12 @@ using port::SnapshotHead;
 // SQLite's is not opened or created yet; etcd's has asked a server.
 // Errors: kInvalidArgument (another form), kUnsupported (a journal that this build lacks),
 // kUnavailable, kPermissionDenied.
-Result<std::unique_ptr<Journal>> make_journal(const std::string& url);
+Result<std::unique_ptr<Journal>> make_journal(const std::string& url, port::ShardNumber shard = {});
 // The servers on a shared journal. No server of its store is asked. Errors: the same.
-Result<std::unique_ptr<port::Members>> make_members(const std::string& url);
+Result<std::unique_ptr<port::Members>> make_members(const std::string& url,
+                                                    std::uint32_t shards = 1);
+// How many shards the journal has. A new one gets `wanted`, and keeps that number; 0: one.
+// Errors: the same; kInvalidArgument: it has another number; kUnsupported: it has one always.
+Result<std::uint32_t> fix_shards(const std::string& url, std::uint32_t wanted);
 
 }  // namespace holdfast::server

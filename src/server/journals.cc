@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -67,20 +70,40 @@ Result<void> ask_for_journal(const std::string& url, port::JournalJob& job) {
 
 }  // namespace
 
-Result<std::unique_ptr<Journal>> make_journal(const std::string& url) {
+Result<std::unique_ptr<Journal>> make_journal(const std::string& url, port::ShardNumber shard) {
   constexpr std::string_view kSqlite = "sqlite:";
   if (url == "memory:") return std::unique_ptr<Journal>(std::make_unique<MemoryJournal>());
   if (url.starts_with(kSqlite)) return make_sqlite_journal(url, url.substr(kSqlite.size()));
   port::JournalJob job;
+  job.shard = shard;
   if (const auto done = ask_for_journal(url, job); !done) return done.error();
   return std::move(job.made);
 }
 
-Result<std::unique_ptr<port::Members>> make_members(const std::string& url) {
+Result<std::unique_ptr<port::Members>> make_members(const std::string& url, std::uint32_t shards) {
   port::JournalJob job;
-  job.for_members = true;
+  job.wish = port::JournalJob::Wish::kMembers;
+  job.shard.of = shards;
   if (const auto done = ask_for_journal(url, job); !done) return done.error();
   return std::move(job.members);
+}
+
+Result<std::uint32_t> fix_shards(const std::string& url, std::uint32_t wanted) {
+  if (wanted > port::kMostShards) {
+    return Error(Errc::kInvalidArgument,
+                 "a journal has at most " + std::to_string(port::kMostShards) + " shards");
+  }
+  if (url == "memory:") return std::max(wanted, 1U);
+  if (url.starts_with("sqlite:")) {
+    if (wanted <= 1) return 1U;
+    return Error(Errc::kUnsupported,
+                 "a folder has one shard: shards need a journal in etcd, which servers share");
+  }
+  port::JournalJob job;
+  job.wish = port::JournalJob::Wish::kShards;
+  job.shard.of = wanted;
+  if (const auto done = ask_for_journal(url, job); !done) return done.error();
+  return job.shard.of;
 }
 
 Result<port::ServerTlsPtr> make_server_tls(const std::string& certificate, const std::string& key) {

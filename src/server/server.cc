@@ -22,8 +22,10 @@
 #include "src/server/front/front.h"
 #include "src/server/http/http_front.h"
 #include "src/server/journal.h"
+#include "src/server/served_shard.h"
 #include "src/server/server_tls.h"
 #include "src/server/service.h"
+#include "src/server/sharing.h"
 #include "src/server/tuning.h"
 
 #ifndef HOLDFAST_VERSION
@@ -47,36 +49,20 @@ std::vector<std::string> http_names(const ServerOptions& options) {
 
 }  // namespace
 
-struct Server::Impl {
-  // Both ports hear of what was committed.
-  struct Ears final : server::ServiceListener {
-    explicit Ears(Impl& its_server) : server(its_server) {}
-    void on_push(const server::ClientName& client, const port::Push& push) override {
-      server.front.on_push(client, push);
-      server.http.on_push(client, push);
-    }
-    void on_effect(server::Position position, const machine::Effect& effect,
-                   machine::Instant at) override {
-      server.front.on_effect(position, effect, at);
-      server.http.on_effect(effect);
-    }
-    void on_stopped(const Error& reason) override { server.front.on_stopped(reason); }
-
-    Impl& server;
-  };
-
-  Impl(ServerOptions wanted, server::ServerTuning its_tuning,
-       std::unique_ptr<server::Journal> its_journal)
+struct Server::Impl final : server::ShardOwner {
+  Impl(ServerOptions wanted, server::ServerTuning its_tuning, std::uint32_t its_shards,
+       std::unique_ptr<server::Journal> its_first)
       : options(std::move(wanted)),
         tuning(std::move(its_tuning)),
-        place(its_journal->place()),
-        shared(its_journal->is_shared()),
-        front(io, tuning.front, greeting(), [this](const Error& reason) { on_stopped(reason); }),
+        place(its_first->place()),
+        shared(its_first->is_shared()),
+        front(io, tuning.front, greeting(), its_shards),
         http(io, tuning.http, greeting(), http_names(options)),
-        journal(std::move(its_journal)) {
+        shards(its_shards),
+        first(std::move(its_first)) {
     front.warn_by([this](const std::string& what) { warn(what); });
     http.warn_by([this](const std::string& what) { warn(what); });
-    if (shared) front.step_down_by([this] { ask_to_step_down(); });
+    if (shared && shards.size() == 1) front.step_down_by([this] { shards.front()->step_down(); });
     front.operate_by([this](server::Front::Listed done) { list_members(std::move(done)); },
                      options.on_drain);
   }
@@ -88,28 +74,45 @@ struct Server::Impl {
             .place = place};
   }
 
-  void warn(const std::string& what) const {
+  // --- Of one shard. Both ports hear of it; HTTP is served where there is one shard.
+  void serve(std::uint32_t shard, server::Service& service) override {
+    front.serve(shard, service);
+    if (shards.size() == 1) http.serve(service);
+  }
+  void stand_by(std::uint32_t shard, const std::string& leader) override {
+    front.stand_by(shard, leader);
+    if (shards.size() == 1) http.stand_by(leader);
+  }
+  void on_push(std::uint32_t shard, const server::ClientName& client,
+               const port::Push& push) override {
+    front.on_push(shard, client, push);
+    if (shards.size() == 1) http.on_push(client, push);
+  }
+  void on_effect(std::uint32_t shard, const machine::Effect& effect, machine::Instant at) override {
+    front.on_effect(shard, effect, at);
+    if (shards.size() == 1) http.on_effect(effect);
+  }
+  void on_term_end(std::uint32_t shard, const Error& reason) override {
+    front.on_stopped(shard);
+    if (shared) return;
+    front.close();
+    http.close();
+    end(reason);
+  }
+  void warn(const std::string& what) override {
     if (options.on_warning) options.on_warning(what);
   }
-
-  // On the loop. On a shared journal this was one term of several.
-  void on_stopped(const Error& reason) {
-    if (!shared) {
-      front.close();
-      http.close();
-      return end(reason);
-    }
-    warn("does not lead any more: " + reason.message());
-    const base::LocalLock lock(mutex);
-    term_ended = true;
-    changed.notify_all();
+  void on_change(std::uint32_t) override {
+    tell_role();
+    const base::LocalLock lock(telling);  // The last one that is told is the newest.
+    if (options.on_lead) options.on_lead(lead());
   }
-
-  // On the loop.
-  void ask_to_step_down() {
-    const base::LocalLock lock(mutex);
-    steps_down = true;
-    changed.notify_all();
+  // The other shards are as good as before, so the server goes on with them.
+  void on_failure(std::uint32_t shard, const Error& reason) override {
+    if (shards.size() == 1) return end(reason);
+    warn("shard " + std::to_string(shard) +
+         ": this server does not try to lead it any more, until it is started again: " +
+         reason.message());
   }
 
   void end(const Error& reason) const {
@@ -117,7 +120,7 @@ struct Server::Impl {
   }
 
   // The users and the certificate, as the files have them now.
-  Result<server::FrontDoor> read_door() const {
+  Result<server::FrontDoor> read_door() {
     server::FrontDoor door;
     door.plaintext = options.plaintext;
     door.accounts = accounts;
@@ -148,6 +151,10 @@ struct Server::Impl {
   Result<void> start() {
     auto door = read_door();
     if (!door) return door.error();
+    if (shards.size() > 1 && !options.http.empty()) {
+      return Error(Errc::kUnsupported,
+                   "HTTP serves one shard so far: start a server with several without --http");
+    }
     http.guard(*door);
     front.guard(*std::move(door));
     // First the port: a second server on it must not wait for the journal.
@@ -160,76 +167,52 @@ struct Server::Impl {
     told = options.advertise.empty() ? address : options.advertise;
     http.tell_address(told);
     if (shared) join_members();
-    if (!shared) {
-      if (auto leading = begin_term(); !leading) return leading;
+    make_shards();
+    if (shared) start_loop();
+    if (auto started = start_shards(); !started) return started;
+    if (!shared) start_loop();
+    tell_role();
+    if (shared && shards.size() > 1) {
+      sharer = base::start_thread("hf-sharing", [this] { share(); });
     }
+    return {};
+  }
+
+  void start_loop() {
     thread = base::start_thread("holdfast-serve", [this] { io.run(); });
-    if (!shared) return {};
-    const auto leads = journal->lead(told, base::BootClock::now());
-    if (!leads) return leads.error();
-    if (auto known = take_first_turn(*leads); !known) return known;
-    follower = base::start_thread("hf-stand-by", [this] { follow(); });
-    return {};
   }
 
-  Result<void> take_first_turn(bool leads) {
-    if (!leads) {
-      stand_by(journal->leader());
-      return {};
+  void make_shards() {
+    server::ServedShardOptions one{.journal = options.journal,
+                                   .shard = {0, static_cast<std::uint32_t>(shards.size())},
+                                   .address = told,
+                                   .shared = shared,
+                                   .service = tuning.service};
+    one.service.clients_stopped = options.clients_stopped;
+    for (auto& each : shards) {
+      each = std::make_unique<server::ServedShard>(io, *this, one);
+      ++one.shard.number;
     }
-    const auto began = begin_term_on_loop();
-    if (began || began.error().code() != Errc::kUnavailable) return began;
-    warn("cannot lead: " + began.error().message());
-    stand_by({});
-    return {};
   }
 
-  // Serves with the journal. On the loop, or before there is one.
-  Result<void> begin_term() {
-    server::ServiceOptions service_options = tuning.service;
-    service_options.clients_stopped = options.clients_stopped;
-    service_options.warn = [this](const std::string& what) { warn(what); };
-    service.emplace(io, take_journal(), ears, std::move(service_options));
-    if (auto started = service->start(); !started) {
-      service.reset();
-      return started;
+  // Several shards of a shared journal stand by until the plan says which ones to lead.
+  Result<void> start_shards() {
+    for (std::uint32_t shard = 0; shard < shards.size(); ++shard) {
+      auto journal = std::move(first);
+      if (shard > 0 && !shared) {
+        auto made = server::make_journal(options.journal);
+        if (!made) return made.error();
+        journal = *std::move(made);
+      }
+      if (shared && shards.size() > 1) journal.reset();
+      if (auto started = shards[shard]->start(std::move(journal)); !started) return started;
     }
-    const auto& seen = service->found();
-    ServerLead now{true,
-                   told,
-                   {seen.began, service->term(), seen.locks, seen.restored,
-                    std::chrono::ceil<std::chrono::seconds>(seen.quiet)}};
-    front.serve(*service);
-    http.serve(*service);
-    const base::LocalLock lock(mutex);
-    journal_id = service->journal_id();
-    steps_down = false;
-    lead = std::move(now);
-    tell_role();
     return {};
-  }
-
-  Result<void> begin_term_on_loop() {
-    Result<void> began;
-    on_loop([&] { began = begin_term(); });
-    return began;
-  }
-
-  void stand_by(const std::string& leader) {
-    on_loop([&] {
-      front.stand_by(leader);
-      http.stand_by(leader);
-      service.reset();
-    });
-    const base::LocalLock lock(mutex);
-    lead = {false, leader, {}};
-    journal_id.clear();
-    tell_role();
   }
 
   // A server that is not on the list serves locks as well as any other.
   void join_members() {
-    auto made = server::make_members(options.journal);
+    auto made = server::make_members(options.journal, static_cast<std::uint32_t>(shards.size()));
     if (made) {
       members = *std::move(made);
     } else {
@@ -237,9 +220,11 @@ struct Server::Impl {
     }
   }
 
-  void tell_role() HOLDFAST_REQUIRES(mutex) {
-    if (!self.address.empty() && self.leads == lead.leads) return;
-    self = {told, HOLDFAST_VERSION, lead.leads, base::wall_now()};
+  void tell_role() {
+    const base::LocalLock lock(mutex);
+    const ServerLead now = lead();
+    if (!self.address.empty() && self.leads == now.leads) return;
+    self = {told, HOLDFAST_VERSION, now.leads, base::wall_now(), now.leading};
     if (members) members->announce(self);
   }
 
@@ -250,10 +235,11 @@ struct Server::Impl {
       const base::LocalLock lock(mutex);
       own = self;
     }
+    own.shards = lead().leading;
     if (!shared) return done(std::vector{own});
     if (!members) return done(Error(Errc::kUnavailable, "this server has no list of the others"));
     members->list(base::BootClock::now() + kListing,
-                  [this, own, done = std::move(done)](Result<std::vector<ServerMember>> found) {
+                  [this, own, done = std::move(done)](Result<port::MembersList> found) {
                     asio::post(io, [own, done, found = std::move(found)]() mutable {
                       done(with_own(std::move(found), own));
                     });
@@ -261,96 +247,76 @@ struct Server::Impl {
   }
 
   // The one that answers is there, whether it is on the list yet or not.
-  static Result<std::vector<ServerMember>> with_own(Result<std::vector<ServerMember>> found,
+  static Result<std::vector<ServerMember>> with_own(Result<port::MembersList> found,
                                                     const ServerMember& own) {
-    if (!found || own.address.empty()) return found;
-    const bool listed = std::any_of(found->begin(), found->end(), [&](const ServerMember& each) {
+    if (!found) return found.error();
+    std::vector<ServerMember> servers = std::move(found->servers);
+    const bool listed = std::any_of(servers.begin(), servers.end(), [&](const ServerMember& each) {
       return each.address == own.address;
     });
-    if (!listed) found->push_back(own);
-    return found;
+    if (!listed && !own.address.empty()) servers.push_back(own);
+    return servers;
   }
 
-  void tell_lead() {
-    ServerLead now;
-    {
+  // The thread that has all shards led by somebody, and by each server about as many.
+  void share() {
+    server::Sharing sharing(told, tuning.sharing);
+    for (;;) {
+      if (const auto view = look()) follow_plan(sharing.plan(*view, base::BootClock::now()), *view);
       const base::LocalLock lock(mutex);
-      now = lead;
-    }
-    if (options.on_lead) options.on_lead(now);
-  }
-
-  // The thread of a server on a shared journal: it leads or stands by, in turns, until stop().
-  void follow() {
-    bool told_trouble = false;
-    while (!is_stopping()) {
-      if (service) {
-        const bool by_wish = wait_for_term_end();
-        if (is_stopping()) return;
-        if (by_wish) on_loop([&] { service->stop(); });  // Answers what is under way.
-        stand_by({});
-        tell_lead();
-        if (by_wish) pause(kForOthers);
-        continue;
-      }
-      const auto leads = try_to_lead();
-      if (!leads && leads.error().code() != Errc::kUnavailable) return end(leads.error());
-      if (!leads && !std::exchange(told_trouble, true)) {
-        warn("cannot lead: " + leads.error().message());
-      }
-      if (leads && std::exchange(told_trouble, false)) warn("the journal answers again");
-      if (leads && *leads) tell_lead();
-      if (!leads) pause(kBetweenTries);
+      if (!stopping) changed.wait_for(mutex, tuning.sharing.between_looks);
+      if (stopping) return;
     }
   }
 
-  // True: it leads. A journal's object has one term.
-  Result<bool> try_to_lead() {
-    if (!journal_is_there()) {
-      auto made = server::make_journal(options.journal);
-      if (!made) return made.error();
-      const base::LocalLock lock(mutex);
-      journal = *std::move(made);
+  void follow_plan(const server::Sharing::Plan& plan, const server::SharedShards& view) {
+    for (std::uint32_t shard = 0; shard < shards.size(); ++shard) {
+      server::ServedShard& one = *shards[shard];
+      // A key of this address that is not this process' is one of its last life.
+      const std::string& leader = view.leaders[shard];
+      if (!view.servers.empty()) one.note_leader(leader == told ? std::string() : leader);
+      if (plan.take[shard]) one.try_to_lead();
+      if (plan.give[shard]) one.hand_over();
     }
-    const auto leads = journal->lead(told, base::BootClock::now() + kPatience);
-    if (!leads) return leads;
-    if (!*leads) {
-      const std::string leader = journal->leader();
-      if (leader == known_leader()) return false;
-      stand_by(leader);
-      tell_lead();
-      return false;
-    }
-    if (const auto began = begin_term_on_loop(); !began) return began.error();
-    return true;
   }
 
-  std::unique_ptr<server::Journal> take_journal() {
-    const base::LocalLock lock(mutex);
-    return std::move(journal);
+  // nullopt: the journal does not answer. A server that may not read the list tries to lead every
+  // shard, and the journal decides.
+  std::optional<server::SharedShards> look() {
+    server::SharedShards view{{}, std::vector<std::string>(shards.size())};
+    if (!members) return view;
+    const auto told_by = std::make_shared<std::promise<Result<port::MembersList>>>();
+    auto answer = told_by->get_future();
+    members->list(base::BootClock::now() + kListing, [told_by](Result<port::MembersList> found) {
+      told_by->set_value(std::move(found));
+    });
+    const auto seen = answer.get();
+    if (!seen && seen.error().code() == Errc::kPermissionDenied) return view;
+    if (!seen) return std::nullopt;
+    for (const ServerMember& each : seen->servers) view.servers.push_back(each.address);
+    view.leaders = seen->leaders;
+    return view;
   }
-  bool journal_is_there() {
-    const base::LocalLock lock(mutex);
-    return journal != nullptr;
-  }
-  std::string known_leader() {
-    const base::LocalLock lock(mutex);
-    return lead.leader;
-  }
-  bool is_stopping() {
-    const base::LocalLock lock(mutex);
-    return stopping;
-  }
-  // True: by an operator's wish, and the term goes on so far.
-  bool wait_for_term_end() {
-    const base::LocalLock lock(mutex);
-    while (!stopping && !term_ended && !steps_down) changed.wait(mutex);
-    const bool by_wish = std::exchange(steps_down, false);
-    return !std::exchange(term_ended, false) && by_wish;
-  }
-  void pause(std::chrono::milliseconds time) {
-    const base::LocalLock lock(mutex);
-    if (!stopping) changed.wait_for(mutex, time);
+
+  // With several shards: of all together.
+  ServerLead lead() const {
+    if (shards.size() == 1) {
+      ServerLead one = shards.front()->lead();
+      one.leading = one.leads ? 1 : 0;
+      return one;
+    }
+    ServerLead all{.leads = false, .shards = static_cast<std::uint32_t>(shards.size())};
+    for (const auto& each : shards) {
+      const ServerLead one = each->lead();
+      if (!one.leads) continue;
+      all.leads = true;
+      ++all.leading;
+      all.found.new_journal = all.found.new_journal || one.found.new_journal;
+      all.found.locks += one.found.locks;
+      if (all.found.restored.empty()) all.found.restored = one.found.restored;
+      all.found.quiet = std::max(all.found.quiet, one.found.quiet);
+    }
+    return all;
   }
 
   template <typename Task>
@@ -368,26 +334,27 @@ struct Server::Impl {
     {
       const base::LocalLock lock(mutex);
       stopping = true;
-      if (journal) journal->interrupt();
       changed.notify_all();
     }
-    if (follower.joinable()) follower.join();
-    on_loop([this] {
+    if (sharer.joinable()) sharer.join();
+    std::unique_ptr<port::Members> left;
+    on_loop([&] {
       front.drain();
-      if (service) service->stop();  // Answers what is under way.
+      const base::LocalLock lock(mutex);
+      if (shards.size() > 1) left = std::move(members);
+    });
+    left.reset();  // So that no other server leaves a shard to this one.
+    for (const auto& each : shards) each->stop();
+    on_loop([this] {
       front.close();
       http.close();
     });
     work.reset();
     io.stop();
     thread.join();
-    members.reset();  // Last, because nothing waits for it: the lead is handed over.
+    members.reset();  // With one shard last, because nothing waits for it: the lead is handed over.
   }
 
-  static constexpr std::chrono::seconds kPatience{1};
-  static constexpr std::chrono::milliseconds kBetweenTries{500};
-  // After it has stepped down.
-  static constexpr std::chrono::seconds kForOthers{5};
   // Less than the time in which a client gives a connection up.
   static constexpr std::chrono::seconds kListing{2};
 
@@ -400,32 +367,29 @@ struct Server::Impl {
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
   server::Front front;
   server::HttpFront http;
-  Ears ears{*this};
-  std::optional<server::Service> service;  // The loop's, while that runs.
+  std::vector<std::unique_ptr<server::ServedShard>> shards;
+  std::unique_ptr<server::Journal> first;  // The first shard's, until that has it.
   std::string address;
   std::string http_address;
   std::string told;
   std::unique_ptr<port::Members> members;  // Null unless the journal is shared. Set by start().
   std::thread thread;
-  std::thread follower;
+  std::thread sharer;  // Where several servers share several shards.
 
+  base::LocalMutex telling;  // Held before `mutex`, if both are.
   base::LocalMutex mutex;
   base::LocalCondition changed;
-  // Until the service has it. It stays where it is while the follower uses it.
-  std::unique_ptr<server::Journal> journal;
   bool stopping HOLDFAST_GUARDED_BY(mutex) = false;
-  bool term_ended HOLDFAST_GUARDED_BY(mutex) = false;
-  bool steps_down HOLDFAST_GUARDED_BY(mutex) = false;
-  ServerLead lead HOLDFAST_GUARDED_BY(mutex);
   ServerMember self HOLDFAST_GUARDED_BY(mutex);  // Without an address until it leads or stands by.
-  std::string journal_id HOLDFAST_GUARDED_BY(mutex);
 };
 
 Result<Server> server::ServerAccess::start(ServerOptions options, ServerTuning tuning) {
+  const auto shards = fix_shards(options.journal, options.shards);
+  if (!shards) return shards.error();
   auto journal = make_journal(options.journal);
   if (!journal) return journal.error();
-  auto impl =
-      std::make_unique<Server::Impl>(std::move(options), std::move(tuning), *std::move(journal));
+  auto impl = std::make_unique<Server::Impl>(std::move(options), std::move(tuning), *shards,
+                                             *std::move(journal));
   if (auto started = impl->start(); !started) return started.error();
   return Server(std::move(impl));
 }
@@ -446,13 +410,9 @@ std::string Server::url() const {
 }
 std::string Server::place() const { return impl_->place; }
 std::string Server::journal_id() const {
-  const base::LocalLock lock(impl_->mutex);
-  return impl_->journal_id;
+  return impl_->shards.size() == 1 ? impl_->shards.front()->journal_id() : std::string();
 }
-ServerLead Server::lead() const {
-  const base::LocalLock lock(impl_->mutex);
-  return impl_->lead;
-}
+ServerLead Server::lead() const { return impl_->lead(); }
 Result<void> Server::reload() { return impl_->reload(); }
 void Server::stop() { impl_->stop(); }
 

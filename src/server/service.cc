@@ -60,8 +60,9 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
     std::string reason;
   };
 
-  Result<void> start();
-  void stop();
+  Result<void> recover();
+  void begin();
+  std::unique_ptr<Journal> stop();
   machine::Instant boot_now() const;
   template <typename F>
   void use(F&& call);
@@ -128,7 +129,7 @@ machine::Instant Service::Impl::boot_now() const {
   return machine::Instant(std::chrono::duration_cast<machine::Duration>(now.time_since_epoch()));
 }
 
-Result<void> Service::Impl::start() {
+Result<void> Service::Impl::recover() {
   if (auto opened = journal->open(); !opened) return opened;
   journal_id = journal->id();
   term = journal->term();
@@ -163,9 +164,13 @@ Result<void> Service::Impl::start() {
   if (commit(*first, /*may_wait=*/false) != Commit::kCommitted) {
     return Error(Errc::kUnavailable, "cannot start: " + journal->reason());
   }
-  shard->committed();
   if (!settle()) return Error(Errc::kUnavailable, "cannot start: " + journal->reason());
   disk = journal->space();
+  return {};
+}
+
+void Service::Impl::begin() {
+  shard->committed();  // The listener hears of it on the loop.
   timer.emplace(io);
   if (journal->is_shared()) {
     lead_timer.emplace(io);
@@ -173,7 +178,6 @@ Result<void> Service::Impl::start() {
   }
   arm();
   thread = base::start_thread("hf-journal", [self = this] { self->work(); });
-  return {};
 }
 
 template <typename F>
@@ -224,7 +228,7 @@ void Service::Impl::keep_leading() {
 }
 
 void Service::Impl::look_at_lead() {
-  if (!lead_timer) return;
+  if (!lead_timer || !journal) return;
   shard->lead_until(machine::Instant(
       std::chrono::duration_cast<machine::Duration>(journal->leads_until().time_since_epoch())));
 }
@@ -317,8 +321,8 @@ void Service::Impl::stop_timers() {
   if (lead_timer) lead_timer->stop();
 }
 
-void Service::Impl::stop() {
-  if (!shard || !journal) return;
+std::unique_ptr<Journal> Service::Impl::stop() {
+  if (!shard || !journal) return nullptr;
   {
     const base::LocalLock lock(mutex);
     stopping = true;
@@ -353,7 +357,7 @@ void Service::Impl::stop() {
     shard->fail(Error(Errc::kUnavailable, "the server stops"), /*unknown=*/false);
   }
   compactor.reset();
-  journal.reset();
+  return std::move(journal);
 }
 
 void Service::Impl::work() {
@@ -452,8 +456,14 @@ Service::Service(asio::io_context& io, std::unique_ptr<Journal> journal, Service
 
 Service::~Service() { impl_->stop(); }
 
-Result<void> Service::start() { return impl_->start(); }
-void Service::stop() { impl_->stop(); }
+Result<void> Service::start() {
+  auto recovered = recover();
+  if (recovered) begin();
+  return recovered;
+}
+Result<void> Service::recover() { return impl_->recover(); }
+void Service::begin() { impl_->begin(); }
+std::unique_ptr<Journal> Service::stop_and_keep_journal() { return impl_->stop(); }
 const std::string& Service::journal_id() const { return impl_->journal_id; }
 const Service::ServiceStart& Service::found() const { return impl_->found; }
 const std::string& Service::term() const { return impl_->term; }

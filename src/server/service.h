@@ -61,10 +61,14 @@ class Service {
 
   // Opens the journal, recovers, commits the term's first record. Errors: as Journal::open().
   Result<void> start();
+  // The two halves of start(). The first waits for the journal, and may run on any thread while no
+  // other one uses the service. The second comes next, on the loop.
+  Result<void> recover();
+  void begin();
   // After start(): what the journal had.
   struct ServiceStart {
-    bool began = false;    // A new journal.
-    std::string restored;  // Why it is a copy that was put back; empty: it is not.
+    bool began = false;         // A new journal.
+    std::string restored;       // Why it is a copy that was put back; empty: it is not.
     machine::Duration quiet{};  // For so long there are reads only.
     std::size_t locks = 0;
   };
@@ -80,8 +84,8 @@ class Service {
   // All of these Acquires are granted in one step, or nothing happens. nullopt: one lock was not
   // free. Errors: as port::Store::try_acquire_all(); the Answer of a refusal is in `refused`.
   struct AllOrNone {
-    std::vector<Answer> granted;     // Empty: nothing happened.
-    std::optional<Answer> refused;   // kBusy, kGone, or the reason why it can never be.
+    std::vector<Answer> granted;    // Empty: nothing happened.
+    std::optional<Answer> refused;  // kBusy, kGone, or the reason why it can never be.
     std::size_t refused_index = 0;
   };
   void submit_all(const std::vector<Request>& requests, Done<AllOrNone> done);
@@ -117,7 +121,10 @@ class Service {
 
   // Commits and answers the requests under way, writes the leases as they are, so that the next
   // start extends none, and closes the journal. Later requests fail.
-  void stop();
+  void stop() { static_cast<void>(stop_and_keep_journal()); }
+  // As stop(), but the journal is closed when the caller lets go of it, perhaps on another thread:
+  // that waits for the network where the journal is there.
+  std::unique_ptr<Journal> stop_and_keep_journal();
 
  private:
   struct Impl;

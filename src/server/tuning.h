@@ -6,6 +6,7 @@
 #include "src/server/front/front.h"
 #include "src/server/http/http_front.h"
 #include "src/server/service.h"
+#include "src/server/sharing.h"
 
 namespace holdfast::server {
 
@@ -13,6 +14,7 @@ struct ServerTuning {
   ServiceOptions service{};
   FrontLimits front{};
   HttpLimits http{};
+  SharingTimes sharing{};
 };
 
 struct ServerAccess {

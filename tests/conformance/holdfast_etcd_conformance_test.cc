@@ -21,8 +21,15 @@ const StoreUnderTest kHoldfastOnEtcd{
     [] { return std::make_unique<HoldfastSite>(server::ServerTuning{}, fresh_journal()); },
     &support::EtcdCluster::unavailable};
 
+constexpr std::uint32_t kShards = 3;
+const StoreUnderTest kHoldfastInShards{
+    [] { return std::make_unique<TimedHoldfastSite>(fresh_journal(), kShards); },
+    [] { return std::make_unique<HoldfastSite>(server::ServerTuning{}, fresh_journal(), kShards); },
+    &support::EtcdCluster::unavailable};
+
 }  // namespace
 
 HOLDFAST_INSTANTIATE_CONFORMANCE(HoldfastOnEtcd, kHoldfastOnEtcd);
+HOLDFAST_INSTANTIATE_CONFORMANCE(HoldfastInShards, kHoldfastInShards);
 
 }  // namespace holdfast::testing

@@ -21,9 +21,11 @@ namespace holdfast::testing {
 // With its journal in SQLite, unless the test names another. It keeps its port over restarts.
 class HoldfastSite : public Site {
  public:
-  explicit HoldfastSite(server::ServerTuning tuning = {}, std::string journal = {})
+  explicit HoldfastSite(server::ServerTuning tuning = {}, std::string journal = {},
+                        std::uint32_t shards = 0)
       : tuning_(std::move(tuning)),
-        journal_(journal.empty() ? "sqlite:" + folder_.file("data") : std::move(journal)) {
+        journal_(journal.empty() ? "sqlite:" + folder_.file("data") : std::move(journal)),
+        shards_(shards) {
     start();
   }
 
@@ -42,6 +44,7 @@ class HoldfastSite : public Site {
     ServerOptions options;
     options.listen = "127.0.0.1:" + std::to_string(port_.number());
     options.journal = journal_;
+    options.shards = shards_;
     auto started = server::ServerAccess::start(options, tuning_);
     if (!started) throw std::runtime_error(started.error().message());
     server_ = *std::move(started);
@@ -50,6 +53,7 @@ class HoldfastSite : public Site {
   const server::ServerTuning tuning_;
   support::TempFolder folder_{"holdfast-site"};
   const std::string journal_;
+  const std::uint32_t shards_;
   support::ReservedPort port_;
   std::optional<Server> server_;
 };
@@ -57,9 +61,9 @@ class HoldfastSite : public Site {
 // The same, but time passes when the test says so.
 class TimedHoldfastSite final : public HoldfastSite {
  public:
-  explicit TimedHoldfastSite(std::string journal = {})
-      : TimedHoldfastSite(std::make_shared<std::atomic<std::int64_t>>(kStart),
-                          std::move(journal)) {}
+  explicit TimedHoldfastSite(std::string journal = {}, std::uint32_t shards = 0)
+      : TimedHoldfastSite(std::make_shared<std::atomic<std::int64_t>>(kStart), std::move(journal),
+                          shards) {}
 
   void pass(Duration time) override { *now_ += time.count(); }
   machine::Instant now() const { return machine::Instant(Duration(now_->load())); }
@@ -67,8 +71,9 @@ class TimedHoldfastSite final : public HoldfastSite {
  private:
   static constexpr std::int64_t kStart = 1'000'000'000;
 
-  TimedHoldfastSite(std::shared_ptr<std::atomic<std::int64_t>> now, std::string journal)
-      : HoldfastSite(tuning(now), std::move(journal)), now_(std::move(now)) {}
+  TimedHoldfastSite(std::shared_ptr<std::atomic<std::int64_t>> now, std::string journal,
+                    std::uint32_t shards)
+      : HoldfastSite(tuning(now), std::move(journal), shards), now_(std::move(now)) {}
 
   static server::ServerTuning tuning(const std::shared_ptr<std::atomic<std::int64_t>>& now) {
     server::ServerTuning tuning;

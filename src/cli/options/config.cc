@@ -148,6 +148,7 @@ Result<void> read_serve(const toml::table& table, const std::string& file, Serve
   serve.text("http_host", into.http_hosts);
   serve.text("data", into.data);
   serve.text("journal", into.journal);
+  serve.value("shards", into.shards, read_shards);
   serve.text("advertise", into.advertise);
   serve.text("users", into.users);
   serve.text("tls_cert", into.tls_cert);
@@ -426,6 +427,7 @@ void fill_serve(ServeOptions& options, const Config& config) {
     options.data = written.data;
     options.journal = written.journal;
   }
+  if (!options.shards) options.shards = written.shards;
   fill(options.advertise, written.advertise);
   fill(options.users, written.users);
   fill(options.tls_cert, written.tls_cert);

@@ -360,6 +360,7 @@ Result<void> parse_serve(const Arguments& arguments, ServeOptions& into) {
   table.value("--http-host", into.http_hosts, read_text);
   table.value("--data", into.data, read_text);
   table.value("--journal", into.journal, read_text);
+  table.value("--shards", into.shards, read_shards);
   table.value("--advertise", into.advertise, read_text);
   table.value("--users", into.users, read_text);
   table.value("--tls-cert", into.tls_cert, read_text);

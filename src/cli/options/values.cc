@@ -54,6 +54,7 @@ Result<int> read_number(const std::string& text, int least, int most) {
                  std::to_string(most));
 }
 
+Result<int> read_shards(const std::string& text) { return read_number(text, 1, 64); }
 Result<int> read_exit_code(const std::string& text) { return read_number(text, 1, 255); }
 Result<int> read_exit_timeout(const std::string& text) { return read_number(text, 0, 255); }
 

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "src/port/shards.h"
 #include "src/server/front/calls.h"
 #include "src/server/front/pending_reply.h"
 #include "src/server/front/redisson_locks.h"
@@ -228,17 +229,19 @@ void run_keep(Service& service, const PendingReply& reply, const Call& call) {
   });
 }
 
-std::string status_reply(const CommandContext& context) {
+std::string status_reply(const CommandContext& context, const Connection& connection) {
   const Greeting& greeting = context.greeting();
-  const Service::State state = context.state();
+  const Service::State state = context.state(connection);
   const auto up =
       std::chrono::duration_cast<std::chrono::seconds>(base::BootClock::now() - greeting.started);
   const std::pair<std::string_view, std::string> fields[] = {
       {"version", greeting.version},
       {"journal", greeting.journal},
-      {"journal_id", context.journal_id()},
+      {"journal_id", context.journal_id(connection)},
       {"place", greeting.place},
-      {"term", context.term()},
+      {"term", context.term(connection)},
+      {"shard", std::to_string(connection.shard)},
+      {"shards", std::to_string(context.shards())},
       {"users", context.has_users() ? "1" : "0"},
       {"pid", std::to_string(::getpid())},
       {"uptime_s", std::to_string(up.count())},
@@ -313,7 +316,54 @@ std::optional<Error> refuse_call(const AccountPtr& account, const Call& call) {
                          : std::nullopt;
 }
 
+// A name of another shard: the client spreads names in another way (safety rule 62). The kept texts
+// are all in the first shard.
+std::optional<Error> refuse_strays(port::ShardNumber shard, const Call& call) {
+  if (shard.of == 1) return std::nullopt;
+  const auto refusal = [&](std::string_view name, std::uint32_t right) -> std::optional<Error> {
+    return Error(Errc::kUnsupported, "'" + std::string(name) + "' is of shard " +
+                                         std::to_string(right) + ", and this connection of shard " +
+                                         std::to_string(shard.number));
+  };
+  const auto of_lock = [&](std::string_view name) -> std::optional<Error> {
+    const std::uint32_t right = port::shard_of(name, shard.of);
+    return right == shard.number ? std::nullopt : refusal(name, right);
+  };
+  switch (call.op) {
+    case Op::kKept:
+    case Op::kKeep: return shard.number == 0 ? std::nullopt : refusal(call.name, 0);
+    case Op::kInspect:
+    case Op::kValue: return of_lock(call.name);
+    case Op::kList:
+    case Op::kWatch:
+    case Op::kStatus:
+    case Op::kAttach:
+    case Op::kStepDown: return std::nullopt;
+    case Op::kAcquire:
+    case Op::kAcquireAll:
+    case Op::kEnd:
+    case Op::kRenew:
+    case Op::kDowngrade:
+    case Op::kBreak:
+    case Op::kResize:
+    case Op::kSetValue: break;
+  }
+  for (const Request& each : call.requests) {
+    if (auto stray = of_lock(name_of(each))) return stray;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+void attach(CommandContext& context, Connection& connection, std::uint32_t shard) {
+  connection.attached = true;
+  connection.shard = shard;
+  std::string bytes;
+  append_status(bytes, "HF1 " + context.journal_id(connection) + ' ' + std::to_string(shard) + ' ' +
+                           context.term(connection));
+  connection.reply(bytes);
+}
 
 void run_call(Service& service, CommandContext& context, Connection& connection,
               const Words& words) {
@@ -323,19 +373,17 @@ void run_call(Service& service, CommandContext& context, Connection& connection,
     append_error(bytes, "ERR " + call.error().message());
     return connection.reply(bytes);
   }
-  if (call->op == Op::kStatus) return connection.reply(status_reply(context));
-  if (call->op == Op::kAttach) {
-    connection.attached = true;
-    std::string bytes;
-    append_status(bytes, "HF1 " + context.journal_id() + " 0 " + context.term());
-    return connection.reply(bytes);
-  }
+  if (call->op == Op::kStatus) return connection.reply(status_reply(context, connection));
+  if (call->op == Op::kAttach) return attach(context, connection, 0);
   if (call->op == Op::kStepDown) return run_step_down(context, connection);
   if (!connection.attached) {
     return connection.reply("-ERR attach first: this connection has not asked for the term\r\n");
   }
   const PendingReply reply(connection);
   const AccountPtr& account = connection.account;
+  if (const auto stray = refuse_strays({connection.shard, context.shards()}, *call)) {
+    return reply.fail(*stray);
+  }
   if (const auto denied = refuse_call(account, *call)) return reply.fail(*denied);
   switch (call->op) {
     case Op::kAcquire: return run_acquire(service, reply, account, *call);

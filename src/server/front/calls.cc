@@ -401,6 +401,7 @@ std::string failure_text(const Error& error) {
     case Errc::kUnavailable: return "UNAVAILABLE " + error.message();
     case Errc::kPermissionDenied: return "NOPERM " + error.message();
     case Errc::kUnsupported: return "UNSUPPORTED " + error.message();
+    case Errc::kVersionMismatch: return "SHARDS " + error.message();
     default: return "ERR " + error.message();
   }
 }

@@ -40,7 +40,7 @@ void fail(const CommandInput& input, const std::string& why) {
 void succeed(const CommandInput& input) { input.connection.reply("+OK\r\n"); }
 
 void refuse(const CommandInput& input, const std::string& command) {
-  if (!input.context.leads()) {
+  if (input.context.shards() == 1 && !input.context.leads()) {
     const std::string leader = input.context.leader();
     return fail(input, "STANDBY this server stands by: " +
                            (leader.empty() ? "no server leads yet" : leader + " leads") +
@@ -217,8 +217,17 @@ std::string state_lines(const Service::State& state) {
          "\r\nwaiters:" + std::to_string(state.waiters) + "\r\n";
 }
 
+std::string shard_list(const CommandContext& context) {
+  std::string list;
+  for (const std::uint32_t each : context.led_shards()) {
+    list += (list.empty() ? "" : ",") + std::to_string(each);
+  }
+  return list;
+}
+
 void info(const CommandInput& input) {
   const CommandContext& context = input.context;
+  const Connection& connection = input.connection;
   const auto up = std::chrono::duration_cast<std::chrono::seconds>(base::BootClock::now() -
                                                                    context.greeting().started);
   const std::string text =
@@ -228,8 +237,9 @@ void info(const CommandInput& input) {
       "\r\n\r\n# Clients\r\nconnected_clients:" + std::to_string(context.connections()) +
       "\r\n\r\n# Journal\r\nleads:" + (context.leads() ? "1" : "0") +
       "\r\nleader:" + context.leader() + "\r\njournal:" + context.greeting().journal +
-      "\r\njournal_id:" + context.journal_id() + "\r\nterm:" + context.term() + "\r\n" +
-      state_lines(context.state());
+      "\r\njournal_id:" + context.journal_id(connection) + "\r\nterm:" + context.term(connection) +
+      "\r\nshards:" + std::to_string(context.shards()) + "\r\nshards_led:" + shard_list(context) +
+      "\r\n" + state_lines(context.state(connection));
   std::string bytes;
   append_text(bytes, text);
   input.connection.reply(bytes);

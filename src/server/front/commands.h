@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -34,17 +35,20 @@ class CommandContext {
   virtual const Greeting& greeting() const = 0;
   // A lock's, when it is free and was held not long ago.
   virtual std::optional<machine::Token> last_token(const std::string& lock) const = 0;
-  virtual std::string journal_id() const = 0;
-  virtual std::string term() const = 0;
-  virtual Service::State state() const = 0;
-  virtual bool leads() const = 0;
+  // Those of the connection's shard. Without one: empty, and all that this server leads together.
+  virtual std::string journal_id(const Connection& connection) const = 0;
+  virtual std::string term(const Connection& connection) const = 0;
+  virtual Service::State state(const Connection& connection) const = 0;
+  virtual std::uint32_t shards() const = 0;
+  virtual std::vector<std::uint32_t> led_shards() const = 0;
+  bool leads() const { return !led_shards().empty(); }
   // Has this server hand over what it leads, a moment later. False: no other one can lead.
   virtual bool step_down() = 0;
   // The servers on this journal. `done` may come within the call.
   virtual void list_members(std::function<void(Result<std::vector<ServerMember>>)> done) = 0;
   // Has the program that runs this server stop it in order. `who` asks for that. False: it cannot.
   virtual bool drain(const std::string& who) = 0;
-  // While it does not: the server that does; empty: not known.
+  // While it does not, and there is one shard: the server that does; empty: not known.
   virtual std::string leader() const = 0;
 
  protected:

@@ -79,7 +79,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const base::BootInstant since;
   const std::string address;  // The client's, without its port.
   int protocol = 2;
-  bool attached = false;
+  bool attached = false;  // To its shard, for good.
+  std::uint32_t shard = 0;
   bool greeted = false;            // It is no stranger any more.
   std::size_t first_requests = 0;  // A stranger's.
   AccountPtr account{};            // Once it is logged in.

@@ -25,11 +25,11 @@
 #include "src/server/front/call_runner.h"
 #include "src/server/front/commands.h"
 #include "src/server/front/connection.h"
-#include "src/server/front/last_tokens.h"
 #include "src/server/front/library_locks.h"
 #include "src/server/front/listen_address.h"
 #include "src/server/front/operator_calls.h"
 #include "src/server/front/reply_writer.h"
+#include "src/server/front/shard_table.h"
 #include "src/server/front/subscriptions.h"
 #include "src/server/front/watched_prefixes.h"
 
@@ -70,16 +70,19 @@ std::string lack_of_files(const std::error_code& error) {
 }  // namespace
 
 struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_from_this<Impl> {
-  Impl(asio::io_context& loop, FrontLimits wanted, Greeting greeting,
-       std::function<void(const Error&)> stopped)
+  Impl(asio::io_context& loop, FrontLimits wanted, Greeting greeting, std::uint32_t shards)
       : io(loop),
         limits_(wanted),
         greeting_(std::move(greeting)),
-        on_stopped(std::move(stopped)),
+        parts(shards),
         acceptor(loop),
         pause(loop),
         first_requests(loop),
         scratch_(kScratch, '\0') {}
+
+  void run_in(std::uint32_t shard, Connection& connection, const Words& words);
+  void run_sharded(Connection& connection, const Words& words);
+  void attach_to(Connection& connection, std::string_view word);
 
   // --- Connections.
   void accept();
@@ -92,9 +95,11 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   void check_first_requests();
   void flush_all();
   void close_connections();
+  void close_connections_of(std::uint32_t shard);
   void close_all();
-  void tell(const std::string& channel, std::string_view payload);
-  void tell_watches(const machine::Effect& effect, machine::Instant at);
+  // To the shard's connections, and to those of lock libraries.
+  void tell(std::uint32_t shard, const std::string& channel, std::string_view payload);
+  void tell_watches(std::uint32_t shard, const machine::Effect& effect, machine::Instant at);
 
   void on_request(Connection& connection, const Words& words) override;
   void on_greeted(const Connection& connection) override;
@@ -128,13 +133,22 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   std::size_t connections() const override { return open.size(); }
   const Greeting& greeting() const override { return greeting_; }
   std::optional<machine::Token> last_token(const std::string& lock) const override {
-    return last_tokens.of(lock);
+    return parts.of_lock(lock).last_tokens.of(lock);
   }
-  std::string journal_id() const override { return service ? service->journal_id() : ""; }
-  std::string term() const override { return service ? service->term() : ""; }
-  Service::State state() const override { return service ? service->state() : Service::State{}; }
-  std::string leader() const override { return leader_; }
-  bool leads() const override { return service != nullptr; }
+  std::string journal_id(const Connection& connection) const override {
+    const Service* const service = parts.service_of(connection);
+    return service != nullptr ? service->journal_id() : "";
+  }
+  std::string term(const Connection& connection) const override {
+    const Service* const service = parts.service_of(connection);
+    return service != nullptr ? service->term() : "";
+  }
+  Service::State state(const Connection& connection) const override {
+    return parts.state(connection);
+  }
+  std::uint32_t shards() const override { return parts.size(); }
+  std::vector<std::uint32_t> led_shards() const override { return parts.led(); }
+  std::string leader() const override { return parts.size() == 1 ? parts[0].leader : ""; }
   bool step_down() override {
     if (hand_over) hand_over();
     return hand_over != nullptr;
@@ -149,9 +163,8 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   asio::io_context& io;
   const FrontLimits limits_;
   const Greeting greeting_;
-  const std::function<void(const Error&)> on_stopped;
-  Service* service = nullptr;
-  std::string leader_;  // While another server leads.
+  ShardTable parts;
+  bool draining = false;  // Operators hear the end on their connections.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
   std::function<void()> hand_over;  // Where another server can lead.
   std::function<void(Listed)> list = [](const Listed& done) { done(std::vector<ServerMember>()); };
@@ -178,8 +191,6 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   std::unordered_map<std::string, std::size_t> strangers;
   std::size_t strangers_in_all = 0;
   Subscriptions subscriptions;
-  LastTokens last_tokens;
-  UnlockAnswers unlock_answers;
   WatchedPrefixes watched;
   std::size_t value_channels = 0;  // Channels of single locks.
 };
@@ -335,6 +346,19 @@ void Front::Impl::close_connections() {
   }
 }
 
+// A lock library counts its leases from answers, and its connection may use any shard.
+void Front::Impl::close_connections_of(std::uint32_t shard) {
+  if (parts.size() == 1) return close_connections();
+  std::vector<ConnectionPtr> ending;
+  for (const auto& [number, each] : open) {
+    if (each->attached ? each->shard == shard : !draining) ending.push_back(each);
+  }
+  for (const ConnectionPtr& each : ending) {
+    each->flush();
+    each->close();
+  }
+}
+
 void Front::Impl::log_in(Connection& connection, const std::string& user,
                          const std::string& password,
                          std::function<void(const Result<void>&)> done) {
@@ -403,6 +427,11 @@ std::optional<Error> Front::Impl::refuse_channel(const Connection& connection,
 
 Result<void> Front::Impl::subscribe(Connection& connection, const std::string& channel) {
   if (auto denied = refuse_channel(connection, channel)) return *std::move(denied);
+  if (parts.size() > 1 && !connection.attached) {
+    const auto lock = lock_of_channel(channel);
+    if (!lock) return Error(Errc::kInvalidArgument, "attach to a shard first");
+    if (auto elsewhere = parts.refuse(parts.shard_of(*lock))) return *std::move(elsewhere);
+  }
   if (connection.channels.size() >= limits_.channels) {
     return Error(Errc::kInvalidArgument, "this connection has as many channels as are allowed");
   }
@@ -424,13 +453,14 @@ void Front::Impl::unsubscribe(Connection& connection, const std::string& channel
     watched.remove(name.substr(kWatchChannel.size()));
   } else if (!name.starts_with(kClientChannel)) {
     --value_channels;
-  } else if (last && service != nullptr) {
+  } else if (Service* const service = parts.service_of(connection); last && service != nullptr) {
     service->forget_client(name.substr(kClientChannel.size()));
   }
 }
 
-void Front::Impl::tell(const std::string& channel, std::string_view payload) {
+void Front::Impl::tell(std::uint32_t shard, const std::string& channel, std::string_view payload) {
   for (Connection* each : subscriptions.of(channel)) {
+    if (each->attached && each->shard != shard) continue;
     std::string bytes;
     append_push(bytes, each->protocol, 3);
     append_text(bytes, "message");
@@ -440,12 +470,13 @@ void Front::Impl::tell(const std::string& channel, std::string_view payload) {
   }
 }
 
-void Front::Impl::tell_watches(const machine::Effect& effect, machine::Instant at) {
+void Front::Impl::tell_watches(std::uint32_t shard, const machine::Effect& effect,
+                               machine::Instant at) {
   std::optional<std::string> event;
   watched.for_each_of(effect.name, [&](const std::string& prefix) {
     if (!event) event = event_text(effect, at).value_or(std::string());
     if (event->empty()) return;
-    tell(std::string(kWatchChannel) + prefix,
+    tell(shard, std::string(kWatchChannel) + prefix,
          "event " + std::to_string(prefix.size()) + ' ' + *event);
   });
 }
@@ -455,18 +486,57 @@ void Front::Impl::on_request(Connection& connection, const Words& words) {
     run_command(*this, connection, words);
   } else if (run_operator_call(*this, connection, words)) {
     return;
-  } else if (service == nullptr) {
+  } else if (parts.size() > 1) {
+    run_sharded(connection, words);
+  } else {
+    run_in(0, connection, words);
+  }
+}
+
+void Front::Impl::run_in(std::uint32_t shard, Connection& connection, const Words& words) {
+  ShardTable::Part& part = parts[shard];
+  if (part.service == nullptr) {
     run_command(*this, connection, words);
   } else if (words.front() == "HF1") {
-    run_call(*service, *this, connection, words);
-  } else if (!run_library_command(*service, unlock_answers, connection, words)) {
+    run_call(*part.service, *this, connection, words);
+  } else if (!run_library_command(*part.service, part.unlock_answers, connection, words)) {
     run_command(*this, connection, words);
   }
 }
 
-Front::Front(asio::io_context& io, FrontLimits limits, Greeting greeting,
-             std::function<void(const Error&)> on_stopped)
-    : impl_(std::make_shared<Impl>(io, limits, std::move(greeting), std::move(on_stopped))) {}
+void Front::Impl::run_sharded(Connection& connection, const Words& words) {
+  if (words.size() == 4 && words[0] == "HF1" && words[1] == "attach") {
+    return attach_to(connection, words[3]);
+  }
+  const auto shard = parts.shard_of_request(connection, words);
+  std::string bytes;
+  if (!shard) {
+    append_error(bytes, failure_text(shard.error()));
+  } else if (!*shard) {
+    return run_command(*this, connection, words);
+  } else if (const auto elsewhere = parts.refuse(**shard)) {
+    append_error(bytes, "STANDBY " + elsewhere->message());
+  } else {
+    return run_in(**shard, connection, words);
+  }
+  connection.reply(bytes);
+}
+
+void Front::Impl::attach_to(Connection& connection, std::string_view word) {
+  const auto shard = parts.shard_to_attach(connection, word);
+  std::string bytes;
+  if (!shard) {
+    append_error(bytes, failure_text(shard.error()));
+  } else if (const auto elsewhere = parts.refuse(*shard)) {
+    append_error(bytes, "STANDBY " + elsewhere->message());
+  } else {
+    return attach(*this, connection, *shard);
+  }
+  connection.reply(bytes);
+}
+
+Front::Front(asio::io_context& io, FrontLimits limits, Greeting greeting, std::uint32_t shards)
+    : impl_(std::make_shared<Impl>(io, limits, std::move(greeting), shards)) {}
 
 Front::~Front() { impl_->close_all(); }
 
@@ -500,18 +570,17 @@ void Front::operate_by(std::function<void(Listed done)> list, std::function<void
   impl_->stop = std::move(drain);
 }
 
-void Front::serve(Service& service) {
-  impl_->service = &service;
-  impl_->leader_.clear();
+void Front::serve(std::uint32_t shard, Service& service) {
+  impl_->parts[shard].service = &service;
+  impl_->parts[shard].leader.clear();
 }
 
-void Front::stand_by(const std::string& leader) {
-  impl_->leader_ = leader;
-  if (impl_->service == nullptr) return;
-  impl_->close_connections();
-  impl_->service = nullptr;
-  impl_->last_tokens = {};
-  impl_->unlock_answers = {};
+void Front::stand_by(std::uint32_t shard, const std::string& leader) {
+  ShardTable::Part& part = impl_->parts[shard];
+  part.leader = leader;
+  if (part.service == nullptr) return;
+  impl_->close_connections_of(shard);
+  part = {nullptr, leader};
 }
 
 Result<void> Front::listen(const std::string& address) {
@@ -526,29 +595,29 @@ std::string Front::address() const { return address_of(impl_->acceptor); }
 void Front::drain() {
   std::error_code ignored;
   impl_->acceptor.close(ignored);
+  impl_->draining = true;
+  // The shards of several end one by one, and serve until then.
+  if (impl_->parts.size() > 1) return;
   for (const auto& [number, connection] : impl_->open) connection->stop_reading();
 }
 
 void Front::close() { impl_->close_all(); }
 
-void Front::on_push(const ClientName& client, const port::Push& push) {
-  impl_->tell(channel_of(client), push_text(push));
+void Front::on_push(std::uint32_t shard, const ClientName& client, const port::Push& push) {
+  impl_->tell(shard, channel_of(client), push_text(push));
 }
 
-void Front::on_effect(Position, const machine::Effect& effect, machine::Instant at) {
+void Front::on_effect(std::uint32_t shard, const machine::Effect& effect, machine::Instant at) {
   const bool ended = machine::ends_ticket(effect.kind) && effect.was_holder;
-  if (ended) impl_->last_tokens.note(effect.name, effect.token);
-  if (!impl_->watched.empty()) impl_->tell_watches(effect, at);
+  if (ended) impl_->parts[shard].last_tokens.note(effect.name, effect.token);
+  if (!impl_->watched.empty()) impl_->tell_watches(shard, effect, at);
   if (impl_->value_channels == 0) return;
   if (effect.kind != machine::EffectKind::kValueSet && !machine::ends_ticket(effect.kind)) return;
   const std::string channel = value_channel_of(effect.name);
-  impl_->tell(channel, "value " + channel);
-  if (ended) impl_->tell(redisson_channel_of(effect.name), "0");
+  impl_->tell(shard, channel, "value " + channel);
+  if (ended) impl_->tell(shard, redisson_channel_of(effect.name), "0");
 }
 
-void Front::on_stopped(const Error& reason) {
-  impl_->close_connections();
-  impl_->on_stopped(reason);
-}
+void Front::on_stopped(std::uint32_t shard) { impl_->close_connections_of(shard); }
 
 }  // namespace holdfast::server

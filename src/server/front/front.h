@@ -3,6 +3,9 @@
 //   socket ─ Gate (TLS, log-in) ─ RequestReader ─ Connection ─ Service ─ answers ─ socket
 //                                                    └ subscriptions ─ pushes ─┘
 //
+// Each shard that this server leads is a Service. A native connection names its shard once, when it
+// attaches; a request of a lock library goes to the shard of its keys.
+//
 // Guarantee: a connection gets its replies in the order of its requests. Whatever its client sends,
 // or does not read, costs no more than its share: see FrontLimits.
 // Not guaranteed: that a connection stays. It is closed when its client breaks the protocol, sends
@@ -68,18 +71,17 @@ struct Greeting {
   base::BootInstant started = base::BootClock::now();
 };
 
-class Front final : public ServiceListener {
+class Front final {
  public:
-  // `on_stopped`: the service has ended, and every connection is closed. It may call close().
-  Front(asio::io_context& io, FrontLimits limits, Greeting greeting,
-        std::function<void(const Error&)> on_stopped);
-  ~Front() override;
+  Front(asio::io_context& io, FrontLimits limits, Greeting greeting, std::uint32_t shards = 1);
+  ~Front();
 
-  // The requests from now on are that service's.
-  void serve(Service& service);
-  // Closes all connections, but goes on listening: until the next serve(), a request for a lock is
-  // refused, with the address of the server that leads (empty: not known).
-  void stand_by(const std::string& leader);
+  // The shard's requests from now on are that service's.
+  void serve(std::uint32_t shard, Service& service);
+  // Closes the shard's connections, and those of lock libraries, but goes on listening: until the
+  // next serve(), a request for a lock of it is refused, with the address of the server that leads
+  // it (empty: not known).
+  void stand_by(std::uint32_t shard, const std::string& leader);
   // Before listen(), or later: then connections of users whose line has changed are closed, and new
   // ones get the new certificate. A port that spoke TLS does so for ever.
   void guard(FrontDoor door);
@@ -100,14 +102,17 @@ class Front final : public ServiceListener {
   // With the port that the system chose.
   std::string address() const;
 
-  // Takes no more requests. Requests under way can still be answered.
+  // Takes no more connections, and of one shard no more requests. Requests under way can still be
+  // answered.
   void drain();
   // Writes what can be written at once, and closes all.
   void close();
 
-  void on_push(const ClientName& client, const port::Push& push) override;
-  void on_effect(Position position, const machine::Effect& effect, machine::Instant at) override;
-  void on_stopped(const Error& reason) override;
+  // The shard's service has told this, as a ServiceListener hears it.
+  void on_push(std::uint32_t shard, const ClientName& client, const port::Push& push);
+  void on_effect(std::uint32_t shard, const machine::Effect& effect, machine::Instant at);
+  // Its service has ended: closes the connections.
+  void on_stopped(std::uint32_t shard);
 
  private:
   struct Impl;

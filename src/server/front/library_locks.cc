@@ -339,19 +339,31 @@ bool takes_or_looks(const LibraryScript& script) {
   return std::find(std::begin(kCounted), std::end(kCounted), script.does) != std::end(kCounted);
 }
 
-// A script that is not known, or whose keys are wrong, is refused later.
-std::optional<Error> refuse_script(const AccountPtr& account, const Words& words) {
+// A script that is not known, or whose keys are wrong, is refused later. It names no lock here.
+struct ScriptLocks {
+  const LibraryScript* script = nullptr;
+  std::vector<std::string_view> locks{};
+};
+ScriptLocks locks_of_script(const Words& words) {
   const bool by_text = command_word(words[0]) == "EVAL";
   const LibraryScript* const known = find_script(by_text ? sha1_hex(words[1]) : words[1]);
   const auto keys = detail::parse_number<std::size_t>(words[2]);
-  if (known == nullptr || !keys || *keys > words.size() - 3) return std::nullopt;
+  if (known == nullptr || !keys || *keys > words.size() - 3) return {};
+  const auto first = words.begin() + 3;
+  const auto count = static_cast<std::ptrdiff_t>(std::min(*keys, count_locks(*known, *keys)));
+  return {known, {first, first + count}};
+}
+
+std::optional<Error> refuse_script(const AccountPtr& account, const Words& words) {
+  const auto [known, locks] = locks_of_script(words);
+  if (known == nullptr) return std::nullopt;
   const bool forces = known->does == LibraryScript::Does::kRedissonForce;
   const Right right = forces ? Right::kBreak : Right::kAcquire;
-  for (std::size_t i = 0; i < std::min(*keys, count_locks(*known, *keys)); ++i) {
-    if (auto denied = refuse(account, right, words[3 + i])) return denied;
+  for (const std::string_view each : locks) {
+    if (auto denied = refuse(account, right, each)) return denied;
   }
   if (!takes_or_looks(*known)) return std::nullopt;
-  return account->refuse_rate(base::BootClock::now(), count_locks(*known, *keys));
+  return account->refuse_rate(base::BootClock::now(), locks.size());
 }
 
 std::optional<Error> refuse_command(const AccountPtr& account, const LibraryCommand& command,
@@ -362,21 +374,43 @@ std::optional<Error> refuse_command(const AccountPtr& account, const LibraryComm
   for (std::size_t i = 1; i < end; ++i) {
     if (auto denied = refuse(account, command.right, words[i])) return denied;
   }
-  const bool counts = command.right == Right::kObserve || command.name == "SET" ||
-                      command.name.starts_with("INCR");
+  const bool counts =
+      command.right == Right::kObserve || command.name == "SET" || command.name.starts_with("INCR");
   return counts ? account->refuse_rate(base::BootClock::now(), end - 1) : std::nullopt;
+}
+
+const LibraryCommand* find_command(std::string_view name) {
+  const auto* const row =
+      std::find_if(std::begin(kLibraryCommands), std::end(kLibraryCommands),
+                   [&](const LibraryCommand& each) { return each.name == name; });
+  return row == std::end(kLibraryCommands) ? nullptr : row;
+}
+
+bool has_right_length(const LibraryCommand& command, const Words& words) {
+  return words.size() >= command.least_words && words.size() <= command.most_words;
 }
 
 }  // namespace
 
+LibraryTarget library_target(const Words& words) {
+  const LibraryCommand* const row = find_command(command_word(words.front()));
+  LibraryTarget target{row != nullptr, row != nullptr && row->name.starts_with("INCR")};
+  if (row == nullptr || target.is_ids || !has_right_length(*row, words)) return target;
+  switch (row->names) {
+    case NamesLocks::kNone: break;
+    case NamesLocks::kOne: target.locks = {words[1]}; break;
+    case NamesLocks::kAll: target.locks = {words.begin() + 1, words.end()}; break;
+    case NamesLocks::kOfScript: target.locks = locks_of_script(words).locks; break;
+  }
+  return target;
+}
+
 bool run_library_command(Service& service, UnlockAnswers& answers, Connection& connection,
                          const Words& words) {
   const std::string name = command_word(words.front());
-  const auto* const row =
-      std::find_if(std::begin(kLibraryCommands), std::end(kLibraryCommands),
-                   [&](const LibraryCommand& each) { return each.name == name; });
-  if (row == std::end(kLibraryCommands)) return false;
-  if (words.size() < row->least_words || words.size() > row->most_words) {
+  const LibraryCommand* const row = find_command(name);
+  if (row == nullptr) return false;
+  if (!has_right_length(*row, words)) {
     PendingReply(connection).fail(refusal("wrong number of words for '" + name + "'"));
   } else if (const auto denied = refuse_command(connection.account, *row, words)) {
     PendingReply(connection).fail(*denied);

@@ -13,11 +13,22 @@
 // Thread-safety: the loop's thread. Ownership: the service outlives the connection.
 #pragma once
 
+#include <string_view>
+#include <vector>
+
 #include "src/server/front/connection.h"
 #include "src/server/front/redisson_locks.h"
 #include "src/server/service.h"
 
 namespace holdfast::server {
+
+// The locks that such a command names: it is run by the service of their shard.
+struct LibraryTarget {
+  bool is_known = false;                  // It is one of these commands.
+  bool is_ids = false;                    // It is about ids, which are in the first shard.
+  std::vector<std::string_view> locks{};  // Views of the words.
+};
+LibraryTarget library_target(const Words& words);
 
 // False: it is none of these commands, and nothing was done.
 bool run_library_command(Service& service, UnlockAnswers& answers, Connection& connection,

@@ -8,6 +8,7 @@
 #include "src/contend/contend_store.h"
 #include "src/port/records_job.h"
 #include "src/stores/etcd/journal.h"
+#include "src/stores/etcd/journal_shards.h"
 #include "src/stores/etcd/members.h"
 #include "src/stores/etcd/recipe_backend.h"
 #include "src/stores/etcd/records.h"
@@ -41,15 +42,28 @@ Result<std::unique_ptr<port::Store>> make_journal(port::StoreUrl& url,
   auto settings = etcd::parse_journal_url(url);
   if (!settings) return settings.error();
   if (auto known = port::reject_unknown_options(url, "journal"); !known) return known.error();
-  if (context.journal->for_members) {
-    auto members = etcd::EtcdMembers::make(settings->address);
-    if (!members) return members.error();
-    context.journal->members = *std::move(members);
-    return std::unique_ptr<port::Store>();
+  port::JournalJob& job = *context.journal;
+  settings->shard = job.shard;
+  switch (job.wish) {
+    case port::JournalJob::Wish::kMembers: {
+      auto members = etcd::EtcdMembers::make(settings->address, job.shard.of);
+      if (!members) return members.error();
+      job.members = *std::move(members);
+      break;
+    }
+    case port::JournalJob::Wish::kShards: {
+      const auto shards = etcd::fix_shards(settings->address, job.shard.of, context.open_by);
+      if (!shards) return shards.error();
+      job.shard.of = *shards;
+      break;
+    }
+    case port::JournalJob::Wish::kJournal: {
+      auto made = etcd::EtcdJournal::make(*std::move(settings), context.open_by);
+      if (!made) return made.error();
+      job.made = *std::move(made);
+      break;
+    }
   }
-  auto made = etcd::EtcdJournal::make(*std::move(settings), context.open_by);
-  if (!made) return made.error();
-  context.journal->made = *std::move(made);
   return std::unique_ptr<port::Store>();
 }
 

@@ -80,6 +80,10 @@ std::string journal_root(const EtcdAddress& address) {
   return (address.prefix.empty() ? "" : address.prefix + "/") + "hf1/j/";
 }
 
+std::string shard_folder(port::ShardNumber shard) {
+  return shard.of <= 1 ? std::string() : "s" + std::to_string(shard.number) + "/";
+}
+
 Result<std::unique_ptr<port::Journal>> EtcdJournal::make(JournalSettings settings,
                                                          BootInstant open_by) {
   auto rpc = Rpc::make(settings.address);
@@ -99,7 +103,7 @@ Result<std::unique_ptr<port::Journal>> EtcdJournal::make(JournalSettings setting
 
 EtcdJournal::EtcdJournal(JournalSettings settings, std::unique_ptr<Rpc> rpc)
     : settings_(std::move(settings)),
-      root_(journal_root(settings_.address)),
+      root_(journal_root(settings_.address) + shard_folder(settings_.shard)),
       rpc_(std::move(rpc)) {}
 
 // A batch of this term that is still on its way can then never be applied.
@@ -140,6 +144,11 @@ Result<wire::RangeResponse> EtcdJournal::read(wire::RangeRequest request) {
   if (confirm() != Commit::kCommitted) return found;
   request.set_revision(revision_);
   return ask(std::move(request), kReading, /*reads_only=*/true);
+}
+
+std::string EtcdJournal::place() const {
+  const auto [number, of] = settings_.shard;
+  return settings_.address.display() + (of > 1 ? " (shard " + std::to_string(number) + ")" : "");
 }
 
 // --- Leadership.

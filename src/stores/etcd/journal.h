@@ -8,6 +8,9 @@
 //   <prefix>hf1/j/c/<batch>/<i>   a chunk of a snapshot
 //   <prefix>hf1/j/m/              see members.h
 //
+// A journal with several shards has all but the last of these under s<shard>/ for each. Its own key
+// `about` says how many there are, see journal_shards.h.
+//
 // Guarantee: as port::Journal. Each write is one transaction that compares the leader key's
 // create_revision; a batch also compares that its number is not taken.
 // leads_until() counts from the send of the last such write that succeeded, not from a keepalive,
@@ -32,6 +35,7 @@
 #include "src/base/clock.h"
 #include "src/base/local_mutex.h"
 #include "src/port/journal.h"
+#include "src/port/shards.h"
 #include "src/port/url_options.h"
 #include "src/stores/etcd/transport/rpc.h"
 #include "src/stores/etcd/url.h"
@@ -50,6 +54,7 @@ inline constexpr port::UrlOption kJournalOptions[] = {
 
 struct JournalSettings {
   EtcdAddress address;
+  port::ShardNumber shard{};
   std::chrono::seconds leadership{};  // Zero: by the servers' version.
   bool compacts = false;
   std::uint64_t quota = 0;  // Bytes; zero: not known.
@@ -63,6 +68,8 @@ Result<JournalSettings> parse_journal_url(port::StoreUrl& url);
 
 // The prefix of a journal's keys.
 std::string journal_root(const EtcdAddress& address);
+// The part of the keys after it. Empty: the journal has one shard.
+std::string shard_folder(port::ShardNumber shard);
 
 class EtcdJournal final : public port::Journal {
  public:
@@ -99,7 +106,7 @@ class EtcdJournal final : public port::Journal {
   port::Commit put_head(const port::SnapshotHead& head) override;
   Result<bool> trim() override;
   std::string reason() const override { return reason_; }
-  std::string place() const override { return settings_.address.display(); }
+  std::string place() const override;
 
  private:
   static constexpr std::uint64_t kRoom = 100'000;

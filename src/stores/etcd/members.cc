@@ -28,7 +28,8 @@ std::string entry_text(const ServerMember& self) {
 }
 
 // An entry in another format tells its address alone.
-ServerMember member_of(std::string address, const std::string& text, const std::string& leader) {
+ServerMember member_of(std::string address, const std::string& text,
+                       const std::vector<std::string>& leaders) {
   ServerMember member;
   member.address = std::move(address);
   std::istringstream words(text);
@@ -39,7 +40,9 @@ ServerMember member_of(std::string address, const std::string& text, const std::
   words >> format >> leads >> since >> version;
   if (!words || format != kEntryFormat) return member;
   member.version = std::move(version);
-  member.leads = leads && member.address == leader;
+  const auto led = std::count(leaders.begin(), leaders.end(), member.address);
+  member.leads = leads && led > 0;
+  if (member.leads) member.shards = static_cast<std::uint32_t>(led);
   // Another server leads by now, so it is not known since when this one does not.
   if (member.leads == leads) {
     member.since = std::chrono::system_clock::time_point(milliseconds(since));
@@ -47,30 +50,39 @@ ServerMember member_of(std::string address, const std::string& text, const std::
   return member;
 }
 
-Result<std::vector<ServerMember>> members_of(const Result<wire::TxnResponse>& answer,
-                                             std::size_t folder) {
+Result<port::MembersList> members_of(const Result<wire::TxnResponse>& answer, std::size_t folder,
+                                     std::size_t shards) {
   if (!answer) return answer.error();
-  if (answer->responses_size() != 2) return Error(Errc::kCorruptState, "etcd: half an answer");
-  const wire::RangeResponse& leader = answer->responses(0).response_range();
-  const std::string leads = leader.kvs_size() > 0 ? leader.kvs(0).value() : std::string();
-  std::vector<ServerMember> members;
-  for (const wire::KeyValue& each : answer->responses(1).response_range().kvs()) {
-    members.push_back(member_of(each.key().substr(folder), each.value(), leads));
+  if (answer->responses_size() != static_cast<int>(shards) + 1) {
+    return Error(Errc::kCorruptState, "etcd: half an answer");
   }
-  return members;
+  port::MembersList seen;
+  for (std::size_t shard = 0; shard < shards; ++shard) {
+    const auto& leader = answer->responses(static_cast<int>(shard)).response_range();
+    seen.leaders.push_back(leader.kvs_size() > 0 ? leader.kvs(0).value() : std::string());
+  }
+  for (const wire::KeyValue& each :
+       answer->responses(static_cast<int>(shards)).response_range().kvs()) {
+    seen.servers.push_back(member_of(each.key().substr(folder), each.value(), seen.leaders));
+  }
+  return seen;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<port::Members>> EtcdMembers::make(const EtcdAddress& address) {
+Result<std::unique_ptr<port::Members>> EtcdMembers::make(const EtcdAddress& address,
+                                                         std::uint32_t shards) {
   auto rpc = Rpc::make(address);
   if (!rpc) return rpc.error();
   return std::unique_ptr<port::Members>(
-      std::make_unique<EtcdMembers>(journal_root(address), *std::move(rpc)));
+      std::make_unique<EtcdMembers>(journal_root(address), shards, *std::move(rpc)));
 }
 
-EtcdMembers::EtcdMembers(const std::string& prefix, std::unique_ptr<Rpc> rpc)
-    : leader_key_(prefix + "leader"), folder_(prefix + "m/"), rpc_(std::move(rpc)) {
+EtcdMembers::EtcdMembers(const std::string& prefix, std::uint32_t shards, std::unique_ptr<Rpc> rpc)
+    : folder_(prefix + "m/"), rpc_(std::move(rpc)) {
+  for (std::uint32_t shard = 0; shard < shards; ++shard) {
+    leader_keys_.push_back(prefix + shard_folder({shard, shards}) + "leader");
+  }
   look_after();
 }
 
@@ -97,13 +109,16 @@ void EtcdMembers::announce(ServerMember self) {
 
 void EtcdMembers::list(base::BootInstant deadline, Found found) {
   wire::TxnRequest txn;
-  *txn.add_success()->mutable_request_range() = one_key(leader_key_);
+  for (const std::string& each : leader_keys_) {
+    *txn.add_success()->mutable_request_range() = one_key(each);
+  }
   wire::RangeRequest& all = *txn.add_success()->mutable_request_range();
   all.set_key(folder_);
   all.set_range_end(behind(folder_));
-  rpc_->call(std::move(txn), How{deadline, /*reads_only=*/true, std::nullopt},
-             [found = std::move(found), folder = folder_.size()](
-                 const Result<wire::TxnResponse>& answer) { found(members_of(answer, folder)); });
+  rpc_->call(
+      std::move(txn), How{deadline, /*reads_only=*/true, std::nullopt},
+      [found = std::move(found), folder = folder_.size(), shards = leader_keys_.size()](
+          const Result<wire::TxnResponse>& answer) { found(members_of(answer, folder, shards)); });
 }
 
 void EtcdMembers::look_after() {

@@ -4,8 +4,8 @@
 //   <prefix>hf1/j/m/<address>     the format, whether it leads, since when (ms since 1970), its
 //                                 version
 //
-// Guarantee: as port::Members. Whether a server leads is what it says itself and the journal's
-// leader key says, too. So a leader that stands still is not told beside its follower.
+// Guarantee: as port::Members. Whether a server leads is what it says itself and a leader key of
+// the journal says, too. So a leader that stands still is not told beside its follower.
 //
 // Thread-safety, blocking and errors: as port::Members. Ownership: a gRPC client of its own.
 // Time: kLease after its death a server is off the list.
@@ -30,8 +30,9 @@ class EtcdMembers final : public port::Members {
   static constexpr std::chrono::seconds kLease{6};
 
   // Asks no server. Errors: as Rpc::make().
-  static Result<std::unique_ptr<port::Members>> make(const EtcdAddress& address);
-  EtcdMembers(const std::string& prefix, std::unique_ptr<Rpc> rpc);
+  static Result<std::unique_ptr<port::Members>> make(const EtcdAddress& address,
+                                                     std::uint32_t shards = 1);
+  EtcdMembers(const std::string& prefix, std::uint32_t shards, std::unique_ptr<Rpc> rpc);
   ~EtcdMembers() override;
 
   void announce(ServerMember self) override;
@@ -48,7 +49,7 @@ class EtcdMembers final : public port::Members {
   void revoke(Rpc::Then<wire::LeaseRevokeResponse> then);
   std::string key(const std::string& address) const { return folder_ + address; }
 
-  const std::string leader_key_;
+  std::vector<std::string> leader_keys_;  // By shard.
   const std::string folder_;
   const std::unique_ptr<Rpc> rpc_;
 

@@ -35,9 +35,11 @@ MembersPtr make_members(const std::string& url) {
 }
 
 Result<std::vector<ServerMember>> listed(port::Members& members) {
-  Awaited<std::vector<ServerMember>> answer;
+  Awaited<port::MembersList> answer;
   members.list(BootClock::now() + kSoon, answer.done());
-  return answer.wait();
+  auto seen = answer.wait();
+  if (!seen) return seen.error();
+  return std::move(seen->servers);
 }
 
 // "one:1 two:1*": the one with a star leads.
@@ -136,7 +138,7 @@ TEST_F(EtcdMembersTest, AnEtcdThatIsAwayHoldsNothingUp) {
   const auto before = BootClock::now();
   one->announce({"one:1", "1.2.3", true, Instant(9s)});
   EXPECT_LT(BootClock::now() - before, 1s) << "it does not wait";
-  Awaited<std::vector<ServerMember>> answer;
+  Awaited<port::MembersList> answer;
   one->list(BootClock::now() + 100ms, answer.done());
   EXPECT_FALSE(answer.wait());
   one.reset();

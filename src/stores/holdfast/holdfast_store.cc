@@ -13,6 +13,7 @@
 #include "src/stores/holdfast/server_tls.h"
 #include "src/stores/holdfast/servers.h"
 #include "src/stores/holdfast/service_primary.h"
+#include "src/stores/holdfast/sharded_store.h"
 #include "src/stores/holdfast/status.h"
 #include "src/stores/holdfast/url.h"
 #include "src/stores/redis/protocol/answers.h"
@@ -70,10 +71,11 @@ class HoldfastStore final : public redis::ScriptStore {
         remote_(std::move(remote)) {}
 
   // Errors: kUnavailable, kUnsupported, kVersionMismatch.
-  // While a server takes over from another one, none leads. So several servers are asked again.
+  // While a server takes over from another one, none leads. So several servers are asked again, and
+  // so is one that has to take its shards first.
   Result<void> connect(base::BootInstant open_by) {
     const auto patience = 2 * remote_->address.connect_timeout;  // For one round.
-    const bool several = remote_->address.nodes.size() > 1;
+    const bool several = remote_->address.nodes.size() > 1 || remote_->address.shard;
     const base::BootInstant soon = base::BootClock::now() + patience;
     const base::BootInstant until =
         several && open_by != base::BootInstant::max() ? open_by : std::min(open_by, soon);
@@ -303,6 +305,40 @@ Result<void> do_servers_job(port::ServersJob& job, const redis::RedisAddress& ad
   return {};
 }
 
+// The address may name one shard.
+Result<std::unique_ptr<port::Store>> open_one(redis::RedisAddress address,
+                                              const port::StoreContext& context) {
+  auto primary = std::make_shared<holdfast::ServicePrimary>(address);
+  auto remote = redis::Remote::make(std::move(address), std::move(primary));
+  if (!remote) return remote.error();
+  if (context.records != nullptr) return holdfast::make_records(*std::move(remote), context);
+  auto store = std::make_unique<HoldfastStore>(*std::move(remote), context);
+  if (auto connected = store->connect(context.open_by); !connected) return connected.error();
+  return std::unique_ptr<port::Store>(std::move(store));
+}
+
+// A service with several shards refuses a client that names none. All records are in the first one.
+Result<std::unique_ptr<port::Store>> open_shards(redis::RedisAddress address,
+                                                 const port::StoreContext& context) {
+  const auto shards = holdfast::ask_for_shards(address);
+  if (!shards) return shards.error();
+  if (context.records != nullptr) {
+    address.shard = 0;
+    return open_one(std::move(address), context);
+  }
+  std::vector<std::unique_ptr<port::Store>> opened;
+  for (std::uint32_t shard = 0; shard < *shards; ++shard) {
+    address.shard = shard;
+    auto one = open_one(address, context);
+    if (!one) {
+      for (const auto& each : opened) each->close(base::BootClock::now());
+      return one.error();
+    }
+    opened.push_back(*std::move(one));
+  }
+  return holdfast::make_sharded_store(std::move(opened));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<port::Store>> make_holdfast_store(port::StoreUrl url,
@@ -320,13 +356,11 @@ Result<std::unique_ptr<port::Store>> make_holdfast_store(port::StoreUrl url,
     if (auto done = do_servers_job(*context.servers, *address); !done) return done.error();
     return std::unique_ptr<port::Store>();
   }
-  auto primary = std::make_shared<holdfast::ServicePrimary>(*address);
-  auto remote = redis::Remote::make(*std::move(address), std::move(primary));
-  if (!remote) return remote.error();
-  if (context.records != nullptr) return holdfast::make_records(*std::move(remote), context);
-  auto store = std::make_unique<HoldfastStore>(*std::move(remote), context);
-  if (auto connected = store->connect(context.open_by); !connected) return connected.error();
-  return std::unique_ptr<port::Store>(std::move(store));
+  auto store = open_one(*address, context);
+  if (store || store.error().code() != Errc::kVersionMismatch) return store;
+  auto sharded = open_shards(*std::move(address), context);
+  return sharded || sharded.error().code() != Errc::kUnsupported ? std::move(sharded)
+                                                                 : std::move(store);
 }
 
 }  // namespace holdfast::stores

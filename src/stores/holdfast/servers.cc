@@ -1,5 +1,6 @@
 #include "src/stores/holdfast/servers.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -95,6 +96,13 @@ ServerStatus status_of(const Result<redis::Reply>& reply, const port::Endpoint& 
   status.holders = number(info, "holders");
   status.waiters = number(info, "waiters");
   status.full = field(info, "journal_full") == "1";
+  status.shards = std::max<std::uint32_t>(static_cast<std::uint32_t>(number(info, "shards")), 1);
+  const std::string led = field(info, "shards_led");
+  if (!led.empty()) {
+    status.leading = static_cast<std::uint32_t>(std::count(led.begin(), led.end(), ',')) + 1;
+  } else if (status.shards == 1 && status.leads) {
+    status.leading = 1;  // A server of before does not say.
+  }
   return status;
 }
 
@@ -121,6 +129,9 @@ ServerMember member_of(const redis::Reply& fields) {
     if (name == "address") member.address = value;
     if (name == "version") member.version = value;
     if (name == "leads") member.leads = value == "1";
+    if (name == "shards") {
+      member.shards = ::holdfast::detail::parse_number<std::uint32_t>(value).value_or(0);
+    }
     const auto ms = ::holdfast::detail::parse_number<std::int64_t>(value);
     if (name == "since" && ms) {
       member.since = std::chrono::system_clock::time_point(std::chrono::milliseconds(*ms));
@@ -177,6 +188,16 @@ Result<std::vector<ServerStatus>> ask_servers(const redis::RedisAddress& address
   return all;
 }
 
+Result<std::uint32_t> ask_for_shards(const redis::RedisAddress& address) {
+  Error last(Errc::kUnavailable, address.display() + ": no server answers");
+  for (const port::Endpoint& each : address.nodes) {
+    const ServerStatus status = status_of_server(address, each);
+    if (status.trouble.empty() && status.shards > 1) return status.shards;
+    if (status.trouble.empty()) last = {Errc::kUnsupported, address.display() + ": has one shard"};
+  }
+  return last;
+}
+
 Result<std::string> ask_to_step_down(const redis::RedisAddress& address) {
   for (const port::Endpoint& each : address.nodes) {
     if (!status_of_server(address, each).leads) continue;
@@ -191,7 +212,6 @@ Result<std::string> ask_to_step_down(const redis::RedisAddress& address) {
                                        ": no server that was named leads: see "
                                        "'holdfast server status'");
 }
-
 
 Result<std::vector<ServerMember>> ask_for_members(const redis::RedisAddress& address) {
   Error last(Errc::kUnavailable, address.display() + ": no server answers");

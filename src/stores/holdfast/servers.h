@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ namespace holdfast::stores::holdfast {
 
 // Errors: of the TLS files only.
 Result<std::vector<ServerStatus>> ask_servers(const redis::RedisAddress& address);
+
+// How many shards the service has: two or more. Errors: kUnsupported: one; kUnavailable: no server
+// answers.
+Result<std::uint32_t> ask_for_shards(const redis::RedisAddress& address);
 
 // The address of the server that was asked. Errors: see holdfast/stores.h.
 Result<std::string> ask_to_step_down(const redis::RedisAddress& address);

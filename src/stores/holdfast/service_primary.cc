@@ -25,7 +25,8 @@ redis::Endpoints named(redis::Endpoints endpoints, const std::string& host) {
 
 }  // namespace
 
-ServicePrimary::ServicePrimary(const redis::RedisAddress& address) : hosts_(hosts_of(address)) {
+ServicePrimary::ServicePrimary(const redis::RedisAddress& address)
+    : hosts_(hosts_of(address)), shard_(address.shard.value_or(0)) {
   for (const port::Endpoint& each : address.nodes) {
     redis::RedisAddress one = address;
     one.host = each.host;
@@ -43,7 +44,7 @@ Result<std::uint64_t> ServicePrimary::judge_term(std::string_view attached) {
   const std::string_view word = fields.word();
   const auto number = detail::parse_number<std::uint64_t>(word.substr(0, word.find('-')));
   const std::uint64_t term = number.value_or(0);
-  if (!version || !fields.good() || !fields.rest().empty() || shard != 0 || term == 0) {
+  if (!version || !fields.good() || !fields.rest().empty() || shard != shard_ || term == 0) {
     return Error{Errc::kVersionMismatch,
                  ": the lock service speaks another version of the protocol: update this program"};
   }

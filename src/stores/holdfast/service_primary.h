@@ -41,6 +41,7 @@ class ServicePrimary final : public redis::Primary {
   struct Lookups;
 
   const std::string hosts_;
+  const std::uint32_t shard_;
   struct Server {
     std::string host;
     std::unique_ptr<redis::Resolver> resolver;

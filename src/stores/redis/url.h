@@ -67,7 +67,8 @@ struct RedisAddress {
   std::string primary;
   // Some nodes of a cluster. With it, the host and port above are unused.
   std::vector<port::Endpoint> nodes;
-  bool lock_service = false;  // Holdfast's own server, which speaks this protocol.
+  bool lock_service = false;           // Holdfast's own server, which speaks this protocol.
+  std::optional<std::uint32_t> shard;  // The lock service has several.
 
   // "redis://host:6379/0", "the Sentinel host:26379": for messages.
   std::string display() const;

@@ -38,6 +38,8 @@ constexpr Row kTable[] = {
     {"OVERLOADED", Errc::kUnavailable, "the lock service has too much to do: retry"},
     {"UNAVAILABLE", Errc::kUnavailable, "the lock service does not serve at present: retry"},
     {"STANDBY", Errc::kUnavailable, "no server of the lock service that was asked leads: retry"},
+    {"SHARDS", Errc::kVersionMismatch,
+     "the lock service has several shards, which this program does not know: update it"},
     {"NOMASTERLINK", Errc::kUnavailable, "the replica has no link to its primary: retry"},
     {"FAILOVER", Errc::kUnavailable, "the server is handing over to a replica: retry"},
     {"MOVED", Errc::kUnsupported, kNoCluster},

@@ -283,7 +283,7 @@ Result<void> DirectLink::Impl::connect(BootInstant deadline) {
     }
     why = dialled.error();
     close_wire();
-    if (why.code() == Errc::kPermissionDenied) break;
+    if (why.code() == Errc::kPermissionDenied || why.code() == Errc::kVersionMismatch) break;
   }
   // The name may lead elsewhere by now; the next call uses the new answer.
   remote->primary->refresh([](const Result<Location>&) {});

@@ -24,7 +24,9 @@ Handshake::Handshake(const RedisAddress& address, bool proves_role, bool asks_te
   const std::string db = std::to_string(address.db);
   if (address.db != 0) ask(Asked::kDatabase, {"SELECT", db});
   if (proves_role) ask(Asked::kRole, {"ROLE"});
-  if (asks_term) ask(Asked::kTerm, {"HF1", "attach", "0"});
+  const std::string shard = std::to_string(address.shard.value_or(0));
+  if (asks_term && address.shard) ask(Asked::kTerm, {"HF1", "attach", "0", shard});
+  if (asks_term && !address.shard) ask(Asked::kTerm, {"HF1", "attach", "0"});
   ask(Asked::kReady, {"PING"});
 }
 

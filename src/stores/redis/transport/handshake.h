@@ -27,7 +27,7 @@ class Handshake {
   };
 
   // `proves_role`: asks with ROLE whether the server is a primary, and refuses it otherwise.
-  // `asks_term`: attaches to the lock service.
+  // `asks_term`: attaches to the lock service, or to the shard of it that the address names.
   explicit Handshake(const RedisAddress& address, bool proves_role = false, bool asks_term = false);
 
   // All requests of the handshake, to be written at once.

@@ -207,8 +207,11 @@ void LoopLink::greet() {
 void LoopLink::on_greeting(const Reply& reply) {
   auto step = handshake_->on_reply(reply);
   if (!step) {
-    // The same credentials would fail at the server's other addresses, too.
-    if (step.error().code() == Errc::kPermissionDenied) next_endpoint_ = endpoints_.size();
+    // The server's other addresses would refuse the same credentials, or the same client, too.
+    const Errc code = step.error().code();
+    if (code == Errc::kPermissionDenied || code == Errc::kVersionMismatch) {
+      next_endpoint_ = endpoints_.size();
+    }
     return next_address(step.error());
   }
   switch (*step) {

@@ -1,0 +1,32 @@
+// The shards of a lock service: which one has a name (docs/design/0073-shards.md).
+//
+// Guarantee: shard_of() never changes. Servers and clients of all versions have to agree, and a
+// journal keeps the name of the function.
+// Thread-safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace holdfast::port {
+
+inline constexpr std::uint32_t kMostShards = 64;
+inline constexpr std::string_view kShardHash = "fnv1a-folded";
+
+// One shard of a journal with `of` shards.
+struct ShardNumber {
+  std::uint32_t number = 0;  // From 0.
+  std::uint32_t of = 1;
+};
+
+// FNV-1a of 64 bits. Its low bits depend on little of a name, so the high ones are folded in.
+constexpr std::uint32_t shard_of(std::string_view name, std::uint32_t shards) {
+  if (shards <= 1) return 0;
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : name) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  }
+  return static_cast<std::uint32_t>((hash ^ (hash >> 32U)) % shards);
+}
+
+}  // namespace holdfast::port

@@ -1,0 +1,91 @@
+#include "src/server/front/shard_table.h"
+
+#include "holdfast/detail/number.h"
+#include "src/server/front/library_locks.h"
+
+namespace holdfast::server {
+
+const ShardTable::Part* ShardTable::part_of(const Connection& connection) const {
+  if (size() == 1) return &parts_.front();
+  return connection.attached ? &parts_[connection.shard] : nullptr;
+}
+
+Service* ShardTable::service_of(const Connection& connection) const {
+  const Part* const part = part_of(connection);
+  return part == nullptr ? nullptr : part->service;
+}
+
+Service::State ShardTable::state(const Connection& connection) const {
+  if (const Part* const own = part_of(connection)) {
+    return own->service != nullptr ? own->service->state() : Service::State{};
+  }
+  Service::State sum;
+  for (const Part& each : parts_) {
+    if (each.service == nullptr) continue;
+    const Service::State state = each.service->state();
+    sum.holders += state.holders;
+    sum.waiters += state.waiters;
+    sum.uncommitted += state.uncommitted;
+    sum.full = sum.full || state.full;
+    sum.disk = state.disk;  // All journals are in the same place.
+  }
+  return sum;
+}
+
+std::vector<std::uint32_t> ShardTable::led() const {
+  std::vector<std::uint32_t> led;
+  for (std::uint32_t shard = 0; shard < size(); ++shard) {
+    if (parts_[shard].service != nullptr) led.push_back(shard);
+  }
+  return led;
+}
+
+std::optional<Error> ShardTable::refuse(std::uint32_t shard) const {
+  const Part& part = parts_[shard];
+  if (part.service != nullptr) return std::nullopt;
+  const std::string who = part.leader.empty() ? "no server leads it yet" : part.leader + " does";
+  return Error(Errc::kUnavailable, "this server does not lead shard " + std::to_string(shard) +
+                                       ": " + who +
+                                       "; name all servers in the URL, holdfast://A,B,C");
+}
+
+Result<std::optional<std::uint32_t>> ShardTable::shard_of_request(const Connection& connection,
+                                                                  const Words& words) const {
+  using Found = std::optional<std::uint32_t>;
+  if (words.front() == "HF1" && words.size() > 1 && words[1] == "step_down") {
+    return Error(Errc::kUnsupported,
+                 "the servers of a service with shards share them by themselves: to stop this one, "
+                 "use 'holdfast server drain'");
+  }
+  if (words.front() == "HF1") {
+    if (connection.attached) return Found(connection.shard);
+    return Error(Errc::kVersionMismatch, "this service has " + std::to_string(size()) +
+                                             " shards, and a client has to name one");
+  }
+  const LibraryTarget target = library_target(words);
+  if (!target.is_known) return Found();
+  if (target.is_ids && !connection.attached) return Found(0);
+  const auto led_here = led();
+  std::uint32_t shard = led_here.empty() ? 0 : led_here.front();
+  if (!target.locks.empty()) shard = shard_of(target.locks.front());
+  if (connection.attached) shard = connection.shard;
+  for (const std::string_view each : target.locks) {
+    if (shard_of(each) == shard) continue;
+    return Error(
+        Errc::kUnsupported,
+        "these locks are in different shards of the service, which cannot take them in one "
+        "step");
+  }
+  return Found(shard);
+}
+
+Result<std::uint32_t> ShardTable::shard_to_attach(const Connection& connection,
+                                                  std::string_view word) const {
+  const auto shard = detail::parse_number<std::uint32_t>(word);
+  if (shard && *shard < size() && (!connection.attached || connection.shard == *shard)) {
+    return *shard;
+  }
+  return Error(Errc::kInvalidArgument, "attach: this connection cannot have such a shard");
+}
+
+}  // namespace holdfast::server

@@ -1,0 +1,308 @@
+// `holdfast serve` with several shards, as several processes on one journal in etcd: they share the
+// shards evenly, and move them when one joins, is drained or dies.
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "holdfast/client.h"
+#include "holdfast/stores.h"
+#include "src/port/shards.h"
+#include "tests/faults/client_side.h"
+#include "tests/faults/crowd.h"
+#include "tests/support/etcd_server.h"
+#include "tests/support/holdfast_server.h"
+#include "tests/support/loopback.h"
+
+namespace holdfast::faults {
+namespace {
+
+using holdfast::testing::Crowd;
+using support::EtcdCluster;
+using support::HoldfastServer;
+
+constexpr std::uint32_t kShards = 4;
+
+class ShardedService {
+ public:
+  explicit ShardedService(std::size_t servers, const std::string& leadership = "2s")
+      : leadership_(leadership) {
+    for (std::size_t i = 0; i < servers; ++i) {
+      servers_.push_back(std::make_unique<HoldfastServer>(support::HoldfastOptions{
+          .journal = journal(), .arguments = {"--shards", std::to_string(kShards)}}));
+    }
+    EXPECT_TRUE(eventually([&] { return is_even(); }, kLong));
+  }
+  std::string journal() const { return etcd_.url("/locks?leadership=" + leadership_); }
+  EtcdCluster& etcd() { return etcd_; }
+  HoldfastServer& operator[](std::size_t index) { return *servers_[index]; }
+  std::string url() const {
+    std::string all;
+    for (const auto& each : servers_) {
+      all += (all.empty() ? "holdfast://127.0.0.1:" : ",127.0.0.1:") + std::to_string(each->port());
+    }
+    return all + "?open_timeout=60s";
+  }
+  // How many shards each server leads; 0 also for one that does not answer.
+  std::vector<std::uint32_t> leading() const {
+    std::vector<std::uint32_t> counts;
+    for (const ServerStatus& each : service_status(url()).value()) counts.push_back(each.leading);
+    return counts;
+  }
+  std::uint32_t led() const {
+    std::uint32_t sum = 0;
+    for (const std::uint32_t each : leading()) sum += each;
+    return sum;
+  }
+  // All shards are led, and of the servers that run none leads two more than another one.
+  bool is_even() {
+    const auto counts = leading();
+    std::uint32_t sum = 0;
+    std::uint32_t most = 0;
+    std::uint32_t fewest = kShards;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      if (!servers_[i]->running()) continue;
+      sum += counts[i];
+      most = std::max(most, counts[i]);
+      fewest = std::min(fewest, counts[i]);
+    }
+    return sum == kShards && most <= fewest + 1;
+  }
+
+ private:
+  const std::string leadership_;
+  EtcdCluster etcd_;
+  std::vector<std::unique_ptr<HoldfastServer>> servers_;
+};
+
+std::string ask(const HoldfastServer& server, const std::string& request) {
+  return support::exchange_on_loopback(server.port(), request + "*1\r\n$4\r\nQUIT\r\n", 5s);
+}
+
+std::string words(const std::vector<std::string>& all) {
+  std::string wire = "*" + std::to_string(all.size()) + "\r\n";
+  for (const std::string& each : all) {
+    wire += "$" + std::to_string(each.size()) + "\r\n" + each + "\r\n";
+  }
+  return wire;
+}
+
+// A name of that shard.
+std::string name_in(std::uint32_t shard) {
+  for (int i = 0;; ++i) {
+    std::string name = "name-" + std::to_string(i);
+    if (port::shard_of(name, kShards) == shard) return name;
+  }
+}
+
+// One for each shard, by a client of its own.
+std::vector<Lease> hold_all(const Client& client, milliseconds ttl = 60s) {
+  std::vector<Lease> leases;
+  for (std::uint32_t shard = 0; shard < kShards; ++shard) {
+    auto lease = client.mutex(name_in(shard)).acquire({.wait = kLong, .ttl = ttl});
+    if (!lease) throw std::runtime_error(lease.error().message());
+    leases.push_back(*std::move(lease));
+  }
+  return leases;
+}
+
+void expect_held_by_their_clients(const Client& other, std::vector<Lease>& leases) {
+  for (Lease& lease : leases) {
+    EXPECT_TRUE(eventually([&] { return static_cast<bool>(lease.renew()); })) << lease.name();
+    EXPECT_TRUE(lease.held()) << lease.name();
+    const auto tried = other.mutex(lease.name()).try_acquire();
+    EXPECT_TRUE(tried && !*tried) << lease.name();
+    const Token before = lease.token();
+    expect_released(lease);
+    auto next = other.mutex(lease.name()).acquire({.wait = kLong});
+    ASSERT_TRUE(next) << next.error().message();
+    EXPECT_GT(next->token(), before) << lease.name();
+    expect_released(*next);
+  }
+}
+
+TEST(ServiceShardsTest, AServerAloneServesEveryName) {
+  const ShardedService service(1);
+  const Client one = connect(service.url());
+  const Client two = connect(service.url());
+  EXPECT_FALSE(one.guarantees().multi);
+  EXPECT_TRUE(one.guarantees().survives_failover);
+  std::vector<std::string> seen;
+  std::mutex mutex;
+  const auto watch = two.watch("name-", [&](const LockEvent& event) {
+    const std::lock_guard lock(mutex);
+    if (event.kind == LockEventKind::kGranted) seen.push_back(event.name);
+  });
+  ASSERT_TRUE(watch) << watch.error().message();
+  auto leases = hold_all(one);
+  const auto listed = two.list("name-");
+  ASSERT_TRUE(listed) << listed.error().message();
+  ASSERT_EQ(listed->size(), kShards);
+  EXPECT_TRUE(std::is_sorted(listed->begin(), listed->end(),
+                             [](auto& x, auto& y) { return x.name < y.name; }));
+  EXPECT_TRUE(eventually([&] {
+    const std::lock_guard lock(mutex);
+    return seen.size() == kShards;
+  }));
+  const auto info = two.inspect(name_in(1));
+  ASSERT_TRUE(info && *info);
+  EXPECT_EQ((*info)->holders.size(), 1U);
+  auto waiting = wait_for(two, name_in(3));
+  expect_released(leases[3]);
+  auto got = waiting.get();
+  ASSERT_TRUE(got) << got.error().message();
+  expect_released(*got);
+  leases.pop_back();
+  expect_held_by_their_clients(two, leases);
+}
+
+// Locks of several shards are taken in turn, all or none.
+TEST(ServiceShardsTest, SeveralLocksAreTakenInTurn) {
+  const ShardedService service(1);
+  const Client one = connect(service.url());
+  const Client two = connect(service.url());
+  auto all = one.acquire_all({{name_in(0)}, {name_in(1)}, {name_in(2)}}, {.wait = kLong});
+  ASSERT_TRUE(all) << all.error().message();
+  EXPECT_FALSE(two.try_acquire_all({{name_in(3)}, {name_in(2)}}).value());
+  EXPECT_TRUE(two.mutex(name_in(3)).try_acquire().value()) << "none is left behind";
+  EXPECT_TRUE(all->release());
+}
+
+TEST(ServiceShardsTest, AServerThatJoinsGetsItsShareAndNoLeaseEnds) {
+  ShardedService service(2, "60s");
+  EXPECT_EQ(service[1].terminate(), 0);
+  EXPECT_TRUE(eventually([&] { return service.leading()[0] == kShards; }, 20s));
+  const Client one = connect(service.url());
+  const Client two = connect(service.url());
+  auto leases = hold_all(one, 20s);
+  service[1].start();
+  EXPECT_TRUE(eventually([&] { return service.is_even(); }, kLong));
+  EXPECT_EQ(service.leading(), (std::vector<std::uint32_t>{2, 2}));
+  for (const Lease& lease : leases) EXPECT_FALSE(lease.lost().stop_requested()) << lease.name();
+  expect_held_by_their_clients(two, leases);
+}
+
+// It gives its shards up; nobody waits for its leases of leadership.
+TEST(ServiceShardsTest, AServerThatIsDrainedLeavesItsShardsToTheOthersAtOnce) {
+  ShardedService service(2, "60s");
+  const Client one = connect(service.url());
+  const Client two = connect(service.url());
+  auto leases = hold_all(one);
+  EXPECT_EQ(service[0].terminate(), 0);
+  EXPECT_TRUE(eventually([&] { return service.led() == kShards; }, 20s));
+  expect_held_by_their_clients(two, leases);
+}
+
+TEST(ServiceShardsTest, TheOthersTakeTheShardsOfAServerThatWasKilled) {
+  ShardedService service(3);
+  const Client one = connect(service.url());
+  const Client two = connect(service.url());
+  auto leases = hold_all(one);
+  service[1].kill9();
+  EXPECT_TRUE(eventually([&] { return service.is_even(); }, kLong));
+  expect_held_by_their_clients(two, leases);
+}
+
+// The other server's shards go on meanwhile.
+TEST(ServiceShardsTest, AServerThatStandsStillHoldsUpItsOwnShardsOnly) {
+  ShardedService service(2, "10s");
+  const Client one = connect(service.url());
+  const auto members = service_status(service.url()).value();
+  service[0].pause();
+  std::size_t served = 0;
+  for (std::uint32_t shard = 0; shard < kShards; ++shard) {
+    const auto tried = one.mutex(name_in(shard)).try_acquire();
+    served += tried && *tried ? 1 : 0;
+  }
+  EXPECT_EQ(served, members[1].leading);
+  service[0].resume();
+  EXPECT_TRUE(eventually([&] { return service.is_even(); }, kLong));
+}
+
+TEST(ServiceShardsTest, NeverTwoAreInsideWhileServersAreKilled) {
+  ShardedService service(3);
+  Crowd crowd(service.url(), 4, {.ttl = 4s, .wait = 30s});
+  crowd.await_grants(50);
+  for (std::size_t round = 0; round < 3; ++round) {
+    service[round].kill9();
+    crowd.await_grants(20);
+    service[round].start();
+  }
+  crowd.stop();
+}
+
+TEST(ServiceShardsTest, AnotherNumberOfShardsIsRefused) {
+  const ShardedService service(1);
+  try {
+    const HoldfastServer other({.journal = service.journal(), .arguments = {"--shards", "8"}});
+    ADD_FAILURE() << "it started";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("has 4 shard(s), not 8"), std::string::npos)
+        << error.what();
+  }
+  const HoldfastServer without({.journal = service.journal()});
+  EXPECT_EQ(service_status(without.url()).value().front().shards, kShards);
+}
+
+TEST(ServiceShardsTest, AClientOfBeforeAndNamesOfOtherShardsAreRefused) {
+  ShardedService service(1);
+  HoldfastServer& server = service[0];
+  EXPECT_TRUE(ask(server, words({"HF1", "attach", "0"})).starts_with("-SHARDS "));
+  EXPECT_TRUE(ask(server, words({"HF1", "attach", "0", "4"})).starts_with("-ERR "));
+  const std::string attach = words({"HF1", "attach", "0", "2"});
+  const auto inspect = [](const std::string& name) {
+    return words({"HF1", "inspect", "1", "hf1:{" + name + "}"});
+  };
+  EXPECT_NE(ask(server, attach + inspect(name_in(2))).find("\r\n*6\r\n"), std::string::npos);
+  const std::string stray = ask(server, attach + inspect(name_in(1)));
+  EXPECT_NE(stray.find("-UNSUPPORTED 'name-"), std::string::npos) << stray;
+  EXPECT_NE(ask(server, attach + words({"HF1", "attach", "0", "1"})).find("-ERR "),
+            std::string::npos);
+}
+
+// Its keys say which shard; a server that does not lead that one says who does.
+TEST(ServiceShardsTest, ALockLibraryReachesTheShardsOfItsServer) {
+  ShardedService service(2);
+  std::size_t served = 0;
+  for (std::uint32_t shard = 0; shard < kShards; ++shard) {
+    const std::string set = words({"SET", name_in(shard), "me", "NX", "PX", "60000"});
+    std::size_t took = 0;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const std::string told = ask(service[i], set);
+      if (told.starts_with("+OK")) ++took;
+      const std::string other = "127.0.0.1:" + std::to_string(service[1 - i].port()) + " does";
+      EXPECT_TRUE(told.starts_with("+OK") || told.find(other) != std::string::npos) << told;
+    }
+    EXPECT_EQ(took, 1U);
+    served += took;
+  }
+  EXPECT_EQ(served, kShards);
+  const auto mine = connect(service.url()).mutex(name_in(1)).try_acquire();
+  EXPECT_TRUE(mine && !*mine) << "the library's lock excludes others";
+  EXPECT_NE(ask(service[0], words({"DEL", name_in(0), name_in(1)})).find("in different shards"),
+            std::string::npos);
+}
+
+TEST(ServiceShardsTest, MembersAndStepDownKnowShards) {
+  ShardedService service(2);
+  EXPECT_TRUE(eventually([&] {
+    const auto members = service_members(service.url());
+    return members && members->size() == 2 && members->front().shards == 2 &&
+           members->back().shards == 2;
+  }));
+  const auto asked = step_down(service.url());
+  ASSERT_FALSE(asked);
+  EXPECT_EQ(asked.error().code(), Errc::kUnsupported) << asked.error().message();
+  const std::string drained = "127.0.0.1:" + std::to_string(service[0].port());
+  const auto gone = drain_server(service.url(), drained, kLong);
+  ASSERT_TRUE(gone) << gone.error().message();
+  EXPECT_TRUE(eventually([&] { return service.led() == kShards; }, 20s));
+}
+
+}  // namespace
+}  // namespace holdfast::faults
