@@ -118,6 +118,7 @@ class Mailbox {
 std::string journal_line(const ServerLead& lead, const std::string& place) {
   const ServerStart& found = lead.found;
   const std::string where = "journal: " + printable(place);
+  if (!lead.leads) return where;
   if (place == "memory:") return where + " (nothing survives a restart)";
   if (found.new_journal) return where + " (new)";
   const std::string locks = found.locks == 1 ? "1 lock" : std::to_string(found.locks) + " locks";
@@ -158,18 +159,17 @@ bool say_standby(const ServeOptions& options, const Server& server, const Server
                    {"pid", ::getpid()}}));
   } else if (!options.common.quiet) {
     print("standing by at " + server.url() + ": " +
-          (lead.shards > 1       ? "other servers lead"
-           : lead.leader.empty() ? "no server leads yet"
-                                 : printable(lead.leader) + " leads") +
-          "\n  journal: " + printable(server.place()) + "\n" + shards_line(lead) +
-          http_line(options, server) +
+          (lead.leader.empty() ? "no server leads yet" : printable(lead.leader) + " leads") +
+          "\n  journal: " + printable(server.place()) + "\n" + http_line(options, server) +
           "  clients name all servers: " + client_url(options, server.url()) + ",HOST:PORT,...\n");
   }
   return flush_output();
 }
 
 bool say_where(const ServeOptions& options, const Server& server, const ServerLead& lead) {
-  if (!lead.leads) return say_standby(options, server, lead);
+  if (!lead.leads && (lead.shards == 1 || options.common.json)) {
+    return say_standby(options, server, lead);
+  }
   const ServerStart& found = lead.found;
   if (options.common.json) {
     print(to_line({{"event", "serving"},
@@ -204,6 +204,16 @@ bool say_where(const ServeOptions& options, const Server& server, const ServerLe
   return flush_output();
 }
 
+// With several shards the rest was told at the start.
+bool say_change(const ServeOptions& options, const Server& server, const ServerLead& lead) {
+  if (lead.shards == 1 || options.common.json) return say_where(options, server, lead);
+  if (!options.common.quiet) {
+    print("leads " + std::to_string(lead.leading) + " of " + std::to_string(lead.shards) +
+          " shards\n");
+  }
+  return flush_output();
+}
+
 bool has_files(const ServeOptions& options) { return options.users || options.tls_cert; }
 
 void reload(const ServeOptions& options, Server& server) {
@@ -226,7 +236,7 @@ std::optional<Json> wait_for_end(const ServeOptions& options, Server& server,
                                  const Signals& signals, Mailbox& mailbox) {
   while (true) {
     for (const std::string& each : mailbox.take_warnings()) complain(printable(each));
-    if (const auto lead = mailbox.new_lead()) static_cast<void>(say_where(options, server, *lead));
+    if (const auto lead = mailbox.new_lead()) static_cast<void>(say_change(options, server, *lead));
     if (mailbox.failure()) return std::nullopt;
     if (mailbox.drained()) return Json{{"event", "stopped"}, {"drained", true}};
     const auto signal = signals.next_ending();

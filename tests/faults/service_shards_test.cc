@@ -261,6 +261,12 @@ TEST(ServiceShardsTest, AClientOfBeforeAndNamesOfOtherShardsAreRefused) {
   EXPECT_NE(ask(server, attach + inspect(name_in(2))).find("\r\n*6\r\n"), std::string::npos);
   const std::string stray = ask(server, attach + inspect(name_in(1)));
   EXPECT_NE(stray.find("-UNSUPPORTED 'name-"), std::string::npos) << stray;
+  // Texts of ids are in the first shard, whatever their names are.
+  const std::string kept = words({"HF1", "kept", "1", "hf1:{ids/a}"});
+  EXPECT_NE(ask(server, attach + kept).find("-UNSUPPORTED 'ids/a' is of shard 0"),
+            std::string::npos);
+  EXPECT_NE(ask(server, words({"HF1", "attach", "0", "0"}) + kept).find("\r\n*0\r\n"),
+            std::string::npos);
   EXPECT_NE(ask(server, attach + words({"HF1", "attach", "0", "1"})).find("-ERR "),
             std::string::npos);
 }
