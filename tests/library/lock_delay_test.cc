@@ -68,6 +68,9 @@ TEST_P(LockDelayTest, AReaderKeepsWritersOutAndOtherReadersEnter) {
 TEST_P(LockDelayTest, APermitStaysTakenAndTheOthersAreFree) {
   if (!one().guarantees().permits) GTEST_SKIP() << "skipped by capability: no permits";
   auto lost = one().semaphore("orders", 2).acquire(1, mortal());
+  if (!lost && lost.error().code() == Errc::kUnsupported) {
+    GTEST_SKIP() << "skipped by capability: " << lost.error().message();
+  }
   ASSERT_TRUE(lost) << lost.error().message();
   ASSERT_TRUE(fires(lost->lost()));
   auto second = two().semaphore("orders", 2).acquire(1, {.wait = kPatience});
