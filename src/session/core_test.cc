@@ -2,6 +2,7 @@
 // stores (tests/conformance, tests/library, tests/faults).
 #include "src/session/core.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <future>
 #include <mutex>
@@ -73,13 +74,14 @@ struct Script {
   bool forget = false;  // Renewals find nothing.
   bool hang_releases = false;
   bool queues = false;              // A wait's first request, which the caller's thread makes.
-  bool keeps_waiting = false;       // A heartbeat: the waiter keeps waiting.
+  bool keeps_waiting = false;       // A heartbeat: who was not pushed a grant keeps waiting.
   bool pushes_the_grant = false;    // Before that is answered.
   bool loses_pushes_first = false;  // While it is asked.
   std::function<void()> lose_pushes;
   std::function<void()> begin_pushes;
   port::PushReader* push_reader = nullptr;
   std::vector<port::AcquisitionId> waiting;
+  std::vector<port::AcquisitionId> granted;  // Their grants were pushed.
   std::function<void(port::AcquisitionId)> push_grant;
   int renewals = 0;
   Duration renewed_for{};  // The last request's.
@@ -103,6 +105,10 @@ class ScriptedStore final : public UnaskedStore {
       loop.post([&listener] { listener.on_pushes_begin(); });
     };
     script->push_grant = [&loop, &listener](port::AcquisitionId id) {
+      {
+        const std::lock_guard lock(script->mutex);
+        script->granted.push_back(id);
+      }
       loop.post([&listener, id] {
         listener.on_push({port::Push::Kind::kGranted, id, held(0, 30s)});
       });
@@ -148,7 +154,8 @@ class ScriptedStore final : public UnaskedStore {
       script->changed.notify_all();
       script->changed.wait(lock, [] { return !script->hang_renewals; });
       for (const port::RenewItem& item : items) {
-        if (script->keeps_waiting && item.token == port::Token{}) {
+        if (script->keeps_waiting && item.token == port::Token{} &&
+            std::ranges::find(script->granted, item.id) == script->granted.end()) {
           results.emplace_back(waits(item.waiter_ttl, item.seq));
         } else if (script->fail_renewals) {
           results.emplace_back(Error(Errc::kUnavailable, "scripted"));
