@@ -196,10 +196,11 @@ Answer Shard::apply(const Request& request) {
 }
 
 // The ticket of this id has another mode than is asked for now. An answer about it would be taken
-// for what was asked: a reader would believe that it holds alone. A changed N is no reason.
+// for what was asked: a reader would believe that it holds alone. A changed N is no reason. Clients
+// that number their requests draw an id for each acquisition, so these may have been downgraded.
 bool Shard::asks_otherwise(const Request& request) const {
   const auto* acquire = as<machine::Acquire>(request);
-  if (acquire == nullptr) return false;
+  if (acquire == nullptr || request.issue != 0) return false;
   const auto mode = machine_.mode_of(acquire->name, acquire->id);
   if (!mode) return false;
   if (mode->kind != acquire->mode.kind) return true;
