@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/session/test_deaf_reader.h"
 #include "src/session/test_unasked_store.h"
 
 namespace holdfast::session {
@@ -19,50 +20,6 @@ using namespace std::chrono_literals;
 
 // Busy machines stand still for seconds.
 constexpr auto kPatience = 60s;
-
-// Hears nothing: the tests push by the loop.
-class DeafReader final : public port::PushReader {
- public:
-  void listen() override {
-    std::unique_lock lock(mutex_);
-    listener_ = std::this_thread::get_id();
-    changed_.notify_all();
-    changed_.wait(lock, [&] { return nudged_; });
-    nudged_ = false;
-    listener_ = {};
-  }
-  void rest() override {
-    const std::lock_guard lock(mutex_);
-    ++rests_;
-    changed_.notify_all();
-  }
-  void nudge() noexcept override {
-    const std::lock_guard lock(mutex_);
-    nudged_ = true;
-    changed_.notify_all();
-  }
-
-  void await_listener(std::thread::id id) {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return listener_ == id; }));
-  }
-  int rests() {
-    const std::lock_guard lock(mutex_);
-    return rests_;
-  }
-  void await_rests(int count) {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return rests_ >= count; }));
-    EXPECT_EQ(rests_, count);
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::thread::id listener_;
-  bool nudged_ = false;
-  int rests_ = 0;
-};
 
 // The tests' script for the store; outlives it.
 struct Script {
@@ -684,9 +641,8 @@ TEST_F(CoreTest, OneThreadListensAtATimeAndTheLastLeavesTheEar) {
   script_.push_grant(script_.waiting[0]);
   threads[0].join();
   push_reader.await_listener(threads[2].get_id());
-  const int rests =
-      push_reader
-          .rests();  // One, if the third had not come to the push reader when the first left.
+  // One, if the third had not come to the push reader when the first left.
+  const int rests = push_reader.rests();
   stop.request_stop();
   threads[2].join();
   EXPECT_EQ(granted, 2);
