@@ -51,7 +51,8 @@ class ShardedService {
   // How many shards each server leads; 0 also for one that does not answer.
   std::vector<std::uint32_t> leading() const {
     std::vector<std::uint32_t> counts;
-    for (const ServerStatus& each : service_status(url()).value()) counts.push_back(each.leading);
+    const auto seen = service_status(url());
+    for (const ServerStatus& each : *seen) counts.push_back(each.leading);
     return counts;
   }
   std::uint32_t led() const {
