@@ -52,6 +52,7 @@ class ShardedService {
   std::vector<std::uint32_t> leading() const {
     std::vector<std::uint32_t> counts;
     const auto seen = service_status(url());
+    if (!seen) return std::vector<std::uint32_t>(servers_.size());  // It is asked again.
     for (const ServerStatus& each : *seen) counts.push_back(each.leading);
     return counts;
   }
