@@ -24,7 +24,7 @@
 namespace holdfast::port {
 
 struct MembersList {
-  // In the order of their addresses. Of each shard at most one of them leads.
+  // Sorted by address. Each shard has at most one leader among them.
   std::vector<ServerMember> servers{};
   std::vector<std::string> leaders{};  // By shard; empty: none leads.
 };

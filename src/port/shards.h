@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "src/base/fnv.h"
+
 namespace holdfast::port {
 
 inline constexpr std::uint32_t kMostShards = 64;
@@ -22,10 +24,7 @@ struct ShardNumber {
 // FNV-1a of 64 bits. Its low bits depend on little of a name, so the high ones are folded in.
 constexpr std::uint32_t shard_of(std::string_view name, std::uint32_t shards) {
   if (shards <= 1) return 0;
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : name) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  }
+  const std::uint64_t hash = base::fnv1a(name);
   return static_cast<std::uint32_t>((hash ^ (hash >> 32U)) % shards);
 }
 

@@ -1,7 +1,6 @@
 #include "src/server/served_shard.h"
 
 #include <chrono>
-#include <future>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "src/base/clock.h"
 #include "src/base/local_mutex.h"
 #include "src/base/thread.h"
+#include "src/server/run_on_loop.h"
 
 namespace holdfast::server {
 namespace {
@@ -57,16 +57,6 @@ struct ServedShard::Impl final : ServiceListener {
   void follow();
   Result<bool> try_once();
   void stop();
-
-  template <typename Task>
-  void on_loop(Task task) {
-    std::promise<void> ended;
-    asio::post(io, [&] {
-      task();
-      ended.set_value();
-    });
-    ended.get_future().wait();
-  }
 
   std::unique_ptr<Journal> take_journal() {
     const base::LocalLock lock(mutex);
@@ -151,7 +141,7 @@ Result<void> ServedShard::Impl::begin_term() {
     owner.serve(shard, *service);
     serving = true;
   };
-  options.shared ? on_loop(begin) : begin();
+  options.shared ? run_on_loop(io, begin) : begin();
   const auto& seen = service->found();
   const base::LocalLock lock(mutex);
   journal_id = service->journal_id();
@@ -167,7 +157,7 @@ Result<void> ServedShard::Impl::begin_term() {
 // network when it goes, which must not be on the loop.
 void ServedShard::Impl::end_service(const std::string& leader) {
   std::unique_ptr<Journal> ended;
-  on_loop([&] {
+  run_on_loop(io, [&] {
     if (service) ended = service->stop_and_keep_journal();
     owner.stand_by(shard, leader);
     service.reset();
@@ -247,10 +237,11 @@ void ServedShard::Impl::stop() {
   }
   if (follower.joinable()) follower.join();
   std::unique_ptr<Journal> ended;
-  on_loop([&] {
+  run_on_loop(io, [&] {
     if (service) ended = service->stop_and_keep_journal();
   });
-  // Whoever asked for the end hears of it by the end of its connection: first the lead is given up.
+  // The lead is given up before connections end, because an operator takes the end of its
+  // connection for the end of the server.
   ended.reset();
   end_service({});
 }

@@ -22,6 +22,7 @@
 #include "src/server/front/front.h"
 #include "src/server/http/http_front.h"
 #include "src/server/journal.h"
+#include "src/server/run_on_loop.h"
 #include "src/server/served_shard.h"
 #include "src/server/server_tls.h"
 #include "src/server/service.h"
@@ -141,7 +142,7 @@ struct Server::Impl final : server::ShardOwner {
     if (!thread.joinable()) return Error(Errc::kClosed, "the server was stopped");
     auto door = read_door();
     if (!door) return door.error();
-    on_loop([&] {
+    server::run_on_loop(io, [&] {
       http.guard(*door);
       front.guard(*std::move(door));
     });
@@ -319,16 +320,6 @@ struct Server::Impl final : server::ShardOwner {
     return all;
   }
 
-  template <typename Task>
-  void on_loop(Task task) {
-    std::promise<void> ended;
-    asio::post(io, [&] {
-      task();
-      ended.set_value();
-    });
-    ended.get_future().wait();
-  }
-
   void stop() {
     if (!thread.joinable()) return;
     {
@@ -338,14 +329,14 @@ struct Server::Impl final : server::ShardOwner {
     }
     if (sharer.joinable()) sharer.join();
     std::unique_ptr<port::Members> left;
-    on_loop([&] {
+    server::run_on_loop(io, [&] {
       front.drain();
       const base::LocalLock lock(mutex);
       if (shards.size() > 1) left = std::move(members);
     });
     left.reset();  // So that no other server leaves a shard to this one.
     for (const auto& each : shards) each->stop();
-    on_loop([this] {
+    server::run_on_loop(io, [this] {
       front.close();
       http.close();
     });

@@ -24,7 +24,7 @@ class DiskLog {
 
   // "write", "sync" or "link" and a path: that of the open file, or the new name.
   std::vector<std::string> lines() const;
-  // Those of one path.
+  // Only the lines about this path.
   std::vector<std::string> lines_of(const std::string& path) const;
   void clear();
 

@@ -35,7 +35,8 @@ class CommandContext {
   virtual const Greeting& greeting() const = 0;
   // A lock's, when it is free and was held not long ago.
   virtual std::optional<machine::Token> last_token(const std::string& lock) const = 0;
-  // Those of the connection's shard. Without one: empty, and all that this server leads together.
+  // These three are of the shard that the connection has attached to. Without a shard, id and term
+  // are empty, and the state is the sum of all shards that this server leads.
   virtual std::string journal_id(const Connection& connection) const = 0;
   virtual std::string term(const Connection& connection) const = 0;
   virtual Service::State state(const Connection& connection) const = 0;
