@@ -21,8 +21,17 @@ WipedOnFork& make_wiped_on_fork() {
   return *new (page) WipedOnFork(0);
 }
 
+namespace {
+WipedOnFork& generation_word() {
+  static WipedOnFork& word = make_wiped_on_fork();
+  return word;
+}
+}  // namespace
+
+OwnProcess::OwnProcess() noexcept : word_(generation_word()), generation_(process_generation()) {}
+
 std::uint64_t process_generation() noexcept {
-  static WipedOnFork& generation = make_wiped_on_fork();
+  WipedOnFork& generation = generation_word();
   std::uint64_t now = generation.load(std::memory_order_relaxed);
   if (now != 0) return now;
   const std::uint64_t fresh = fresh_random_128().low | 1U;

@@ -17,4 +17,17 @@ using WipedOnFork = std::atomic<std::uint64_t>;
 // A word that is zero now and in every forked child; never freed. One page each.
 WipedOnFork& make_wiped_on_fork();
 
+// Remembers the process that made it. One load tells whether the caller is still in it.
+class OwnProcess {
+ public:
+  OwnProcess() noexcept;
+
+  bool forked() const noexcept { return word_.load(std::memory_order_relaxed) != generation_; }
+  std::uint64_t generation() const noexcept { return generation_; }
+
+ private:
+  const WipedOnFork& word_;
+  const std::uint64_t generation_;
+};
+
 }  // namespace holdfast::base

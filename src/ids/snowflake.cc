@@ -19,10 +19,11 @@ using std::chrono::nanoseconds;
 // A tick of the coarse clock is 10 ms at most (CONFIG_HZ=100), so what was read in it is that old.
 constexpr nanoseconds kTick = milliseconds(10);
 
-std::int64_t coarse_now() noexcept {
+// Not a time: seconds beside nanoseconds, which costs less than to add them up.
+inline std::int64_t coarse_tick() noexcept {
   timespec ts{};
   ::clock_gettime(CLOCK_REALTIME_COARSE, &ts);
-  return ts.tv_sec * 1'000'000'000 + ts.tv_nsec;
+  return ts.tv_sec << 30 | ts.tv_nsec;
 }
 
 class MachineClock final : public IdClock {
@@ -30,7 +31,7 @@ class MachineClock final : public IdClock {
   Reading read() override {
     return {base::wall_now().time_since_epoch(), base::BootClock::now().time_since_epoch()};
   }
-  std::int64_t tick() override { return coarse_now(); }
+  std::int64_t tick() override { return coarse_tick(); }
   // The scheduler wakes up to a tenth of a millisecond late: the rest is spent turning.
   void sleep(nanoseconds time) override {
     constexpr nanoseconds kLate = std::chrono::microseconds(100);
@@ -101,18 +102,20 @@ struct Snowflake::Impl {
         bits(layout.sequence_bits()),
         mask((std::uint64_t{1} << bits) - 1),
         last_time((std::int64_t{1} << layout.time_bits()) - 1),
-        borrow(options.policy.borrow_at_most / layout.spec().unit),
-        generation(base::process_generation()) {}
+        borrow(options.policy.borrow_at_most / layout.spec().unit) {}
 
   Result<void> begin();
   Result<Run> reserve(std::uint32_t wanted);
+  // The sequence number is above zero, and so is the id.
+  static constexpr std::uint64_t kNone = 0;
+  std::uint64_t next_in_unit();
   Result<void> look(std::int64_t tick);
   Result<void> full(std::int64_t next);
   Result<void> gone_back();
   Result<void> next_round(std::int64_t unit) HOLDFAST_EXCLUDES(mutex);
   Result<void> ended(std::int64_t unit);
 
-  std::int64_t tick() { return real ? coarse_now() : clock.tick(); }
+  std::int64_t tick() { return real ? coarse_tick() : clock.tick(); }
   std::uint64_t packed(std::int64_t time, std::uint64_t sequence) const {
     return static_cast<std::uint64_t>(time + 1) << bits | sequence;
   }
@@ -138,21 +141,46 @@ struct Snowflake::Impl {
   const std::uint64_t mask;
   const std::int64_t last_time;  // The layout's.
   const std::int64_t borrow;     // Units.
-  const std::uint64_t generation;
-  std::uint64_t round_size = 0;
+  const base::OwnProcess process;
+  std::uint64_t round_size = 0;  // A power of two; 0: the policy has no rounds.
+  std::uint64_t round_mask = 0;  // The bits of a place within a round, or within the sequence.
 
   alignas(64) std::atomic<std::uint64_t> state{0};
+  // The state that the last swap left, most likely: a processor reads it sooner than a word that it
+  // has just swapped. Whoever starts from it finds out by the swap when it is another one.
+  alignas(64) std::atomic<std::uint64_t> likely{0};
   // The reading within `seen_tick`. A thread that stalled may put older values back: the time
   // below the last id's is looked at again before it counts.
   alignas(64) std::atomic<std::int64_t> seen_tick{0};
   std::atomic<std::int64_t> now{-1};
   std::atomic<std::int64_t> now_ns{0};  // The wall clock that `now` was made of.
+  // Within `seen_tick`, next_in_unit() may go on in these states: from `now` up to what is reserved,
+  // what may be borrowed and the layout's end, as they were then.
+  std::atomic<std::uint64_t> quick_from{0};
+  std::atomic<std::uint64_t> quick_below{0};
   // Wall minus boot time, the greatest that was believed. Logical time is boot time plus this.
   std::atomic<std::int64_t> offset_ns{0};
 
   base::LocalMutex mutex;
   Rounds rounds HOLDFAST_GUARDED_BY(mutex);
 };
+
+// The usual id by itself: the next one of the unit in use, by one look at the clock and one swap.
+// kNone: reserve() finds out more. (An optional in its place costs as much as the swap.)
+inline std::uint64_t Snowflake::Impl::next_in_unit() {
+  if (process.forked()) return kNone;
+  if (tick() != seen_tick.load(std::memory_order_acquire)) return kNone;
+  const std::uint64_t from = quick_from.load(std::memory_order_relaxed);
+  const std::uint64_t below = quick_below.load(std::memory_order_relaxed);
+  std::uint64_t seen = likely.load(std::memory_order_relaxed);
+  for (;;) {
+    const std::uint64_t fresh = seen + 1;
+    if ((fresh & round_mask) == 0 || fresh < from || fresh >= below) return kNone;
+    if (!state.compare_exchange_strong(seen, fresh)) continue;
+    likely.store(fresh, std::memory_order_relaxed);
+    return layout.pack(static_cast<std::uint64_t>(time_of(fresh)), worker_mask, fresh & mask);
+  }
+}
 
 Result<void> Snowflake::Impl::begin() {
   const ClockPolicy& policy = options.policy;
@@ -175,6 +203,7 @@ Result<void> Snowflake::Impl::begin() {
   if (std::max({policy.back_at_most, policy.borrow_at_most, policy.forward_at_most}) > kLongest) {
     return unfit("a clock policy's bounds are 49 days at most");
   }
+  round_mask = mask;
   state = packed(options.start_above, mask);
   if (policy.back == ClockPolicy::Back::kRounds) {
     if (policy.borrow_at_most > milliseconds::zero()) {
@@ -190,6 +219,7 @@ Result<void> Snowflake::Impl::begin() {
       return unfit("the sequence of " + std::to_string(values) +
                    " values must have two rounds or more, all of one size");
     }
+    round_mask = round_size - 1;
     const std::size_t count = values / round_size;
     const base::LocalLock lock(mutex);
     rounds =
@@ -245,12 +275,17 @@ Result<void> Snowflake::Impl::look(std::int64_t tick) {
   }
   now.store(unit, std::memory_order_relaxed);
   now_ns.store(wall.count(), std::memory_order_relaxed);
+  std::int64_t end = last_time + 1;
+  if (!logical) end = std::min(end, unit + borrow + 1);
+  if (options.permit) end = std::min(end, options.permit->reserved_until.load());
+  quick_from.store(packed(unit, 0), std::memory_order_relaxed);
+  quick_below.store(packed(end, 0), std::memory_order_relaxed);
   seen_tick.store(tick, std::memory_order_release);
   return {};
 }
 
 Result<Snowflake::Impl::Run> Snowflake::Impl::reserve(std::uint32_t wanted) {
-  if (generation != base::process_generation()) {
+  if (process.forked()) {
     return Error(Errc::kClosed,
                  "this generator belongs to the parent of a forked process: make one in the child");
   }
@@ -290,7 +325,11 @@ Result<Snowflake::Impl::Run> Snowflake::Impl::reserve(std::uint32_t wanted) {
       continue;
     }
     run.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, end - run.first + 1));
-    if (state.compare_exchange_weak(seen, packed(run.time, run.first + run.count - 1))) return run;
+    const std::uint64_t word = packed(run.time, run.first + run.count - 1);
+    if (state.compare_exchange_weak(seen, word)) {
+      likely.store(word, std::memory_order_relaxed);
+      return run;
+    }
   }
 }
 
@@ -358,8 +397,8 @@ Result<void> Snowflake::Impl::ended(std::int64_t unit) { return options.permit->
 Snowflake::Snowflake(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Snowflake::~Snowflake() {
   if (!impl_->options.permit) return;
-  const bool ours = impl_->generation == base::process_generation();
-  ours ? impl_->options.permit->close(last_unit()) : base::abandon(impl_->options.permit);
+  impl_->process.forked() ? base::abandon(impl_->options.permit)
+                          : impl_->options.permit->close(last_unit());
 }
 
 Result<std::unique_ptr<Snowflake>> Snowflake::make(SnowflakeOptions options) {
@@ -369,6 +408,8 @@ Result<std::unique_ptr<Snowflake>> Snowflake::make(SnowflakeOptions options) {
 }
 
 Result<Id> Snowflake::next() {
+  if (const auto id = impl_->next_in_unit(); id != Impl::kNone) [[likely]]
+    return Id::of(id);
   const auto run = impl_->reserve(1);
   if (!run) return run.error();
   return Id::of(
@@ -411,25 +452,23 @@ milliseconds Snowflake::ahead() const {
 }
 
 Result<Id> SnowflakeBlock::next() {
-  Snowflake::Impl& from = *from_.impl_;
-  if (left_ == 0 || from.tick() != tick_ || from.generation != base::process_generation()) {
-    return refill();
-  }
-  --left_;
+  if (next_ == last_ || impl_.tick() != tick_ || impl_.process.forked()) return refill();
   next_ += step_;
   return Id::of(next_);
 }
 
 Result<Id> SnowflakeBlock::refill() {
-  Snowflake::Impl& from = *from_.impl_;
-  left_ = 0;
-  tick_ = from.tick();  // Before the look: the ids are good for the rest of this tick.
-  const auto run = from.reserve(size_);
+  next_ = last_ = 0;
+  tick_ = impl_.tick();  // Before the look: the ids are good for the rest of this tick.
+  const auto run = impl_.reserve(size_);
   if (!run) return run.error();
   const auto time = static_cast<std::uint64_t>(run->time);
-  next_ = from.layout.pack(time, from.worker_mask, run->first);
-  step_ = run->count > 1 ? from.layout.pack(time, from.worker_mask, run->first + 1) - next_ : 0;
-  left_ = run->count - 1;
+  const auto id_of = [&](std::uint64_t sequence) {
+    return impl_.layout.pack(time, impl_.worker_mask, sequence);
+  };
+  next_ = id_of(run->first);
+  last_ = id_of(run->first + run->count - 1);
+  step_ = run->count > 1 ? id_of(run->first + 1) - next_ : 0;
   return Id::of(next_);
 }
 

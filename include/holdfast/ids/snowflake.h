@@ -190,7 +190,7 @@ class HOLDFAST_EXPORT SnowflakeBlock final : public IdSource {
  public:
   // `size`: as many as it takes at once; 0 counts as 1.
   explicit SnowflakeBlock(Snowflake& from, std::uint32_t size = 256)
-      : from_(from), size_(size > 0 ? size : 1) {}
+      : from_(from), impl_(*from.impl_), size_(size > 0 ? size : 1) {}
 
   Result<Id> next() override;
   IdGuarantees guarantees() const override;
@@ -199,10 +199,11 @@ class HOLDFAST_EXPORT SnowflakeBlock final : public IdSource {
   Result<Id> refill();
 
   Snowflake& from_;
+  Snowflake::Impl& impl_;
   const std::uint32_t size_;
   std::uint64_t next_ = 0;
+  std::uint64_t last_ = 0;
   std::uint64_t step_ = 0;
-  std::uint32_t left_ = 0;
   std::int64_t tick_ = 0;
 };
 

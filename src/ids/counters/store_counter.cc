@@ -40,7 +40,7 @@ struct StoreCounter::Impl {
        const StoreCounterOptions& its)
       : options(its), name(std::move(its_name)), counter(std::move(native)) {}
 
-  bool forked() const { return generation != base::process_generation(); }
+  bool forked() const { return process.forked(); }
   Result<Id> next() HOLDFAST_EXCLUDES(mutex);
 
   // The rest belongs to the one call that fetches.
@@ -51,7 +51,7 @@ struct StoreCounter::Impl {
   const StoreCounterOptions options;
   const std::string name;
   const std::unique_ptr<port::NativeCounter> counter;
-  const std::uint64_t generation = base::process_generation();
+  const base::OwnProcess process;
 
   std::uint64_t floor = 0;                  // Where the counter stood at its highest.
   std::optional<std::uint64_t> high_water;  // The highest number that was put into the buffer.

@@ -52,7 +52,7 @@ struct Segments::Impl {
         supply(std::move(records), std::move(head), options,
                [](std::chrono::microseconds time) { std::this_thread::sleep_for(time); }) {}
 
-  bool forked() const { return generation != base::process_generation(); }
+  bool forked() const { return process.forked(); }
   Error closed() const {
     return {Errc::kClosed, forked() ? "these segments of '" + name +
                                           "' belong to the parent of a forked process: open them "
@@ -69,7 +69,7 @@ struct Segments::Impl {
   const SegmentsOptions options;
   const std::string name;
   const std::string forgets;
-  const std::uint64_t generation = base::process_generation();
+  const base::OwnProcess process;
   Supply supply;
   Bell bell;
   std::thread thread;
@@ -211,7 +211,7 @@ Result<SegmentsStatus> Segments::status(const std::string& url, const std::strin
 Result<Id> Segments::next() {
   // The usual case by itself: a Result of more than the number costs a third of the time.
   if (!impl_->forked()) [[likely]] {
-    const Slots::Look seen = impl_->supply.slots.look();
+    const Slots::Look seen = impl_->supply.slots.look_likely();
     if (seen.left() > 0 && !seen.reaches_level(1) && impl_->supply.slots.claim(seen, 1)) {
       return Id::of(seen.first + seen.offset());
     }

@@ -35,23 +35,20 @@ class Slots {
     }
   };
 
-  Look look() const {
-    Look seen;
-    seen.word = word_.load(std::memory_order_acquire);
-    const Slot& slot = slots_[seen.generation() & 1U];
-    // Acquire: whoever reads a value of a later filling also sees the word that went before it.
-    seen.first = slot.first.load(std::memory_order_acquire);
-    const std::uint64_t bounds = slot.bounds.load(std::memory_order_acquire);
-    seen.size = static_cast<std::uint32_t>(bounds >> 32);
-    seen.level = static_cast<std::uint32_t>(bounds);
-    return seen;
-  }
+  Look look() const { return look_from(word_.load(std::memory_order_acquire)); }
+
+  // Starts from what the last claim left: a processor reads that sooner than a word that it has just
+  // swapped. When the word is another one meanwhile, the claim fails.
+  Look look_likely() const { return look_from(likely_.load(std::memory_order_acquire)); }
 
   // Takes the next `count` numbers, at most left(). False: the word has changed.
   bool claim(const Look& seen, std::uint32_t count) {
     std::uint64_t expected = seen.word;
-    return word_.compare_exchange_strong(expected, seen.word + count, std::memory_order_acq_rel,
-                                         std::memory_order_relaxed);
+    const bool claimed = word_.compare_exchange_strong(
+        expected, seen.word + count, std::memory_order_acq_rel, std::memory_order_relaxed);
+    // Release: whoever starts from it sees the slot that it names.
+    if (claimed) likely_.store(seen.word + count, std::memory_order_release);
+    return claimed;
   }
 
   // Goes on to the other slot, once this one is used up. False: that one is not filled yet.
@@ -92,7 +89,19 @@ class Slots {
     std::atomic<std::uint64_t> bounds{0};  // Size and level, 32 bits each.
   };
 
+  Look look_from(std::uint64_t word) const {
+    Look seen{.word = word};
+    const Slot& slot = slots_[seen.generation() & 1U];
+    // Acquire: whoever reads a value of a later filling also sees the word that went before it.
+    seen.first = slot.first.load(std::memory_order_acquire);
+    const std::uint64_t bounds = slot.bounds.load(std::memory_order_acquire);
+    seen.size = static_cast<std::uint32_t>(bounds >> 32);
+    seen.level = static_cast<std::uint32_t>(bounds);
+    return seen;
+  }
+
   alignas(64) std::atomic<std::uint64_t> word_{0};
+  alignas(64) std::atomic<std::uint64_t> likely_{0};
   alignas(64) std::array<Slot, 2> slots_;
   std::atomic<std::uint32_t> filled_{0};  // The last generation that was filled.
   std::atomic<bool> shut_{false};
