@@ -68,6 +68,7 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   void use(F&& call);
   void flush_soon();
   void flush();
+  void hand_over(Shard::Outbound batch) HOLDFAST_EXCLUDES(mutex);
   void arm();
   void on_tick();
   void keep_leading();
@@ -95,9 +96,11 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   std::unique_ptr<Journal> journal;
   ServiceListener& listener;
   const ServiceOptions options;
+  bool keeps = true;  // Commits take their time, on a thread of their own.
   std::optional<Compactor> compactor;
   std::optional<Shard> shard;
   std::optional<port::BootTimer> timer;
+  std::optional<base::BootInstant> armed;
   std::optional<port::BootTimer> lead_timer;     // A shared journal's.
   std::optional<base::BootInstant> handed_over;  // To the journal's thread: the batch under way.
   base::BootInstant next_confirm{};
@@ -131,6 +134,7 @@ machine::Instant Service::Impl::boot_now() const {
 
 Result<void> Service::Impl::recover() {
   if (auto opened = journal->open(); !opened) return opened;
+  keeps = journal->room() > 0;
   journal_id = journal->id();
   term = journal->term();
   auto fold = fold_journal(*journal);
@@ -177,7 +181,7 @@ void Service::Impl::begin() {
     keep_leading();
   }
   arm();
-  thread = base::start_thread("hf-journal", [self = this] { self->work(); });
+  if (keeps) thread = base::start_thread("hf-journal", [self = this] { self->work(); });
 }
 
 template <typename F>
@@ -203,14 +207,23 @@ void Service::Impl::flush() {
   const base::BootInstant now = base::BootClock::now();
   const bool only_confirms = lead_timer && !shard->has_bytes();
   if (only_confirms && now < next_confirm) return arm();
-  if (auto batch = shard->take_batch()) {
+  while (auto batch = shard->take_batch()) {
     handed_over = now;
     next_confirm = now + kBetweenConfirms;
-    const base::LocalLock lock(mutex);
-    outbound = std::move(batch);
-    changed.notify_one();
+    if (keeps) {
+      hand_over(*std::move(batch));
+      break;
+    }
+    take_result({commit(*batch, /*may_wait=*/false), {}});
+    if (stopped) return;
   }
   arm();
+}
+
+void Service::Impl::hand_over(Shard::Outbound batch) {
+  const base::LocalLock lock(mutex);
+  outbound = std::move(batch);
+  changed.notify_one();
 }
 
 // It is the loop that keeps the lead, so a loop that stands still loses it (rule 52).
@@ -235,15 +248,20 @@ void Service::Impl::look_at_lead() {
 
 void Service::Impl::arm() {
   const auto next = shard->next_tick();
-  if (!next || options.now) return timer->stop();  // A test's time passes with its requests only.
+  if (!next || options.now) return;  // A test's time passes with its requests only.
   const base::BootInstant at{
       std::chrono::duration_cast<base::BootClock::duration>(next->time_since_epoch())};
+  // Most leases end by a release. A tick that comes too early costs less than a timer that is set
+  // anew with each of them.
+  if (armed && *armed <= at) return;
+  armed = at;
   timer->arm_at(at, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->on_tick();
   });
 }
 
 void Service::Impl::on_tick() {
+  armed.reset();
   if (stopped) return;
   look_at_wall_clock();
   shard->tick(boot_now());
