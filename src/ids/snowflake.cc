@@ -154,8 +154,8 @@ struct Snowflake::Impl {
   alignas(64) std::atomic<std::int64_t> seen_tick{0};
   std::atomic<std::int64_t> now{-1};
   std::atomic<std::int64_t> now_ns{0};  // The wall clock that `now` was made of.
-  // Within `seen_tick`, next_in_unit() may go on in these states: from `now` up to what is reserved,
-  // what may be borrowed and the layout's end, as they were then.
+  // Within `seen_tick`, next_in_unit() may go on in these states: from `now` up to what is
+  // reserved, what may be borrowed and the layout's end, as they were then.
   std::atomic<std::uint64_t> quick_from{0};
   std::atomic<std::uint64_t> quick_below{0};
   // Wall minus boot time, the greatest that was believed. Logical time is boot time plus this.

@@ -1,6 +1,7 @@
 #include "src/server/marks.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace holdfast::server {
 
@@ -15,10 +16,14 @@ bool Marks::is_old(const std::string& client, const std::string& lock, std::uint
 bool Marks::raise(const std::string& client, const std::string& lock, std::uint64_t issue) {
   if (is_old(client, lock, issue)) return false;
   Client& one = see(client);
-  std::uint64_t& mark = one.by_lock[lock];
-  one.by_issue.erase({mark, lock});
-  mark = issue;
-  one.by_issue.emplace(issue, lock);
+  const auto [mark, is_new] = one.by_lock.try_emplace(lock, issue);
+  if (is_new) {
+    one.by_issue.emplace(issue, lock);
+  } else {
+    auto node = one.by_issue.extract({std::exchange(mark->second, issue), lock});
+    node.value().first = issue;
+    one.by_issue.insert(one.by_issue.end(), std::move(node));
+  }
   while (one.by_issue.size() > locks_per_client_) {
     const auto lowest = one.by_issue.begin();
     one.floor = std::max(one.floor, lowest->first);
@@ -34,19 +39,22 @@ void Marks::raise_floor(const std::string& client, std::uint64_t issue) {
 }
 
 Marks::Client& Marks::see(const std::string& client) {
-  Client& one = known_[client];
-  by_age_.erase(one.seen);
-  one.seen = next_age_++;
-  by_age_.emplace(one.seen, client);
+  const auto [known, is_new] = known_.try_emplace(client);
+  Client& one = known->second;
+  if (!is_new) {
+    by_age_.splice(by_age_.end(), by_age_, one.age);
+    return one;
+  }
+  one.age = by_age_.insert(by_age_.end(), client);
   if (known_.size() > clients_) {
-    known_.erase(by_age_.begin()->second);
-    by_age_.erase(by_age_.begin());
+    known_.erase(by_age_.front());
+    by_age_.pop_front();
   }
   return one;
 }
 
 void Marks::visit(const EachFloor& each_floor, const EachMark& each_mark) const {
-  for (const auto& [age, client] : by_age_) {
+  for (const std::string& client : by_age_) {
     const Client& one = known_.at(client);
     each_floor(client, one.floor);
     for (const auto& [issue, lock] : one.by_issue) each_mark(client, lock, issue);

@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <list>
 #include <set>
 #include <string>
 #include <string_view>
@@ -42,9 +42,11 @@ class Marks {
   void visit(const EachFloor& each_floor, const EachMark& each_mark) const;
 
  private:
+  using Ages = std::list<std::string>;
+
   struct Client {
     std::uint64_t floor = 0;
-    std::uint64_t seen = 0;  // Its place in `by_age_`.
+    Ages::iterator age;
     std::unordered_map<std::string, std::uint64_t> by_lock;
     std::set<std::pair<std::uint64_t, std::string>> by_issue;
   };
@@ -54,8 +56,7 @@ class Marks {
   std::size_t locks_per_client_;
   std::size_t clients_;
   std::unordered_map<std::string, Client> known_;
-  std::map<std::uint64_t, std::string> by_age_;
-  std::uint64_t next_age_ = 1;
+  Ages by_age_;  // The clients, the one that was seen least recently first.
 };
 
 }  // namespace holdfast::server

@@ -66,7 +66,7 @@ void put_span(std::string& out, std::int64_t value) {
 void put_instant(std::string& out, Instant at) { put_span(out, at.time_since_epoch().count()); }
 
 // Which fields an effect of this kind carries beside the lock's name and the acquisition's id.
-struct Fields {
+struct RecordFields {
   bool whole = false;  // Everything about a ticket.
   bool order = false;
   bool lease = false;
@@ -77,7 +77,7 @@ struct Fields {
   bool value = false;
 };
 
-constexpr Fields fields_of(EffectKind kind) {
+constexpr RecordFields fields_of(EffectKind kind) {
   switch (kind) {
     case EffectKind::kQueued:
     case EffectKind::kGranted:
@@ -193,7 +193,7 @@ class Input {
 };
 
 Effect take_effect(Input& in, EffectKind kind) {
-  const Fields fields = fields_of(kind);
+  const RecordFields fields = fields_of(kind);
   Effect effect;
   effect.kind = kind;
   effect.name = in.text();
@@ -293,7 +293,7 @@ void RecordWriter::begin(std::uint8_t item) {
 }
 
 void RecordWriter::add_effect(const Effect& effect) {
-  const Fields fields = fields_of(effect.kind);
+  const RecordFields fields = fields_of(effect.kind);
   begin(static_cast<std::uint8_t>(effect.kind));
   put_text(bytes_, effect.name);
   put_id(bytes_, effect.id);

@@ -37,8 +37,8 @@ class Slots {
 
   Look look() const { return look_from(word_.load(std::memory_order_acquire)); }
 
-  // Starts from what the last claim left: a processor reads that sooner than a word that it has just
-  // swapped. When the word is another one meanwhile, the claim fails.
+  // Starts from what the last claim left: a processor reads that sooner than a word that it has
+  // just swapped. When the word is another one meanwhile, the claim fails.
   Look look_likely() const { return look_from(likely_.load(std::memory_order_acquire)); }
 
   // Takes the next `count` numbers, at most left(). False: the word has changed.

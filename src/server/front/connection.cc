@@ -44,18 +44,22 @@ bool Connection::full() const {
 void Connection::wait_read() {
   if (reading_ || closed() || draining_ || ending_ || paused_ || full()) return;
   reading_ = true;
-  stream_.when_readable([self = shared_from_this()](std::error_code error) {
+  stream_.when_readable([weak = weak_from_this()](std::error_code error) {
+    const auto self = weak.lock();
+    if (self == nullptr || self->closed()) return;
     self->reading_ = false;
-    if (!error && !self->closed()) self->on_readable();
+    error ? self->close() : self->on_readable();
   });
 }
 
 void Connection::wait_write() {
   if (writing_ || closed()) return;
   writing_ = true;
-  stream_.when_writable([self = shared_from_this()](std::error_code error) {
+  stream_.when_writable([weak = weak_from_this()](std::error_code error) {
+    const auto self = weak.lock();
+    if (self == nullptr || self->closed()) return;
     self->writing_ = false;
-    if (!error && !self->closed()) self->flush();
+    error ? self->close() : self->flush();
   });
 }
 

@@ -75,6 +75,7 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
         limits_(wanted),
         greeting_(std::move(greeting)),
         parts(shards),
+        ready(ReadySet::make(loop)),
         acceptor(loop),
         pause(loop),
         first_requests(loop),
@@ -173,6 +174,7 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   base::BootInstant next_limit_warning{};
   FailedLogins failed_logins;
 
+  const std::shared_ptr<ReadySet> ready;
   tcp::acceptor acceptor;
   port::BootTimer pause;
   port::BootTimer first_requests;
@@ -227,7 +229,7 @@ void Front::Impl::admit(tcp::socket socket) {
   }
   socket.set_option(tcp::no_delay(true), ignored);
   if (door.tls != nullptr) return shake_hands(std::move(socket), std::move(address));
-  begin({std::move(socket), nullptr}, std::move(address));
+  begin({ready, socket.release(), nullptr}, std::move(address));
 }
 
 bool Front::Impl::has_room_for(const std::string& address) {
@@ -279,18 +281,17 @@ void Front::Impl::begin(Stream stream, std::string address) {
 
 // On the gate's thread. Until then nothing else of the front knows the socket.
 void Front::Impl::shake_hands(tcp::socket socket, std::string address) {
-  const auto protocol = socket.local_endpoint().protocol();
   auto session = door.tls->session(socket.native_handle());
   if (session == nullptr) return leave_strangers(address);
   const int fd = socket.release();
-  gate->shake_hands(fd, std::move(session),
-                    [self = shared_from_this(), protocol, address](
-                        int done, std::unique_ptr<port::TlsSession> tls) {
-                      if (done < 0) return self->leave_strangers(address);
-                      tcp::socket mine(self->io, protocol, done);
-                      if (!self->acceptor.is_open()) return self->leave_strangers(address);
-                      self->begin({std::move(mine), std::move(tls)}, address);
-                    });
+  gate->shake_hands(
+      fd, std::move(session),
+      [self = shared_from_this(), address](int done, std::unique_ptr<port::TlsSession> tls) {
+        if (done < 0) return self->leave_strangers(address);
+        Stream stream(self->ready, done, std::move(tls));
+        if (!self->acceptor.is_open()) return self->leave_strangers(address);
+        self->begin(std::move(stream), address);
+      });
 }
 
 void Front::Impl::check_first_requests() {

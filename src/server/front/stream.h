@@ -4,21 +4,20 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <string_view>
-#include <system_error>
-
-#include <asio/ip/tcp.hpp>
 
 #include "src/port/server_tls.h"
+#include "src/server/front/ready_set.h"
 
 namespace holdfast::server {
 
 class Stream {
  public:
-  // `tls`: a session on that socket, whose handshake is over; null for a plain one.
-  Stream(asio::ip::tcp::socket socket, std::unique_ptr<port::TlsSession> tls);
+  // `set` tells when the socket is ready. `tls`: a session on it, whose handshake is over; null for
+  // a plain one.
+  Stream(std::shared_ptr<ReadySet> set, int fd, std::unique_ptr<port::TlsSession> tls)
+      : socket_(std::make_unique<ReadySet::Socket>(std::move(set), fd)), tls_(std::move(tls)) {}
 
   port::SocketIo read(char* into, std::size_t size);
   // May write a part. After kWantRead or kWantWrite, pass the same bytes again.
@@ -26,15 +25,16 @@ class Stream {
   // read() may have more without the socket becoming readable.
   bool buffers() const { return tls_ != nullptr && tls_->buffers(); }
 
-  using Ready = std::function<void(std::error_code)>;
-  void when_readable(Ready ready);  // At once if it buffers.
-  void when_writable(Ready ready);
+  // Nothing is told after close().
+  using Ready = ReadySet::Ready;
+  void when_readable(Ready ready);  // In the loop's next turn if it buffers.
+  void when_writable(Ready ready) { socket_->when_writable(std::move(ready)); }
 
-  bool is_open() const { return socket_.is_open(); }
+  bool is_open() const { return socket_ != nullptr; }
   void close();
 
  private:
-  asio::ip::tcp::socket socket_;
+  std::unique_ptr<ReadySet::Socket> socket_;  // null: closed.
   std::unique_ptr<port::TlsSession> tls_;
 };
 

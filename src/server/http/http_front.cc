@@ -70,6 +70,7 @@ struct HttpFront::Impl : std::enable_shared_from_this<Impl> {
       : io(loop),
         limits(wanted),
         waits(loop, wanted.connections / 2, wanted.connections_of_address / 2),
+        ready(ReadySet::make(loop)),
         acceptor(loop),
         pause(loop),
         sweeper(loop) {
@@ -117,6 +118,7 @@ struct HttpFront::Impl : std::enable_shared_from_this<Impl> {
   FailedLogins failed_logins;
   std::function<void(const std::string&)> warn = [](const std::string&) {};
   std::unique_ptr<Gate> gate;  // Once there are users or TLS.
+  const std::shared_ptr<ReadySet> ready;
   tcp::acceptor acceptor;
   port::BootTimer pause;
   port::BootTimer sweeper;
@@ -145,19 +147,18 @@ void HttpFront::Impl::admit(tcp::socket socket) {
   if (!has_room_for(address)) return;
   ++of_address[address];
   ++in_all;
-  if (door.tls == nullptr) return begin({std::move(socket), nullptr}, address);
-  const auto protocol = socket.local_endpoint(ignored).protocol();
+  if (door.tls == nullptr) return begin({ready, socket.release(), nullptr}, address);
   auto session = door.tls->session(socket.native_handle());
   if (session == nullptr) return leave(address);
   const int fd = socket.release();
-  gate->shake_hands(fd, std::move(session),
-                    [self = shared_from_this(), protocol, address](
-                        int done, std::unique_ptr<port::TlsSession> tls) {
-                      if (done < 0) return self->leave(address);
-                      tcp::socket mine(self->io, protocol, done);
-                      if (!self->acceptor.is_open()) return self->leave(address);
-                      self->begin({std::move(mine), std::move(tls)}, address);
-                    });
+  gate->shake_hands(
+      fd, std::move(session),
+      [self = shared_from_this(), address](int done, std::unique_ptr<port::TlsSession> tls) {
+        if (done < 0) return self->leave(address);
+        Stream stream(self->ready, done, std::move(tls));
+        if (!self->acceptor.is_open()) return self->leave(address);
+        self->begin(std::move(stream), address);
+      });
 }
 
 // Where there are users, whoever has not logged in makes room, the oldest first: strangers who keep
