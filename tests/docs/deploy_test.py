@@ -152,6 +152,30 @@ class SystemdTest(Deployment):
                          .count('"held":true'), 0)
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
+    def test_the_lock_service_keeps_a_grant_and_stays_stopped_after_a_drain(self):
+        words = self.words("holdfast-server.service")
+        words[words.index("--listen") + 1] = "127.0.0.1:0"
+        words[words.index("--data") + 1] = str(self.file_of("journal"))
+
+        def serve():
+            server = self.start(words)
+            store = server.stdout.readline().removeprefix("serving ").strip()
+            self.assertTrue(store.startswith("holdfast://"), store)
+            return server, store
+
+        server, store = serve()
+        code, lease = self.run_it(["holdfast", "acquire", "--store", store, "--ttl", "60s", "job"])
+        self.assertEqual(code, 0, lease)
+        server.kill()
+        self.assertNotEqual(server.wait(SECONDS), 0)  # systemd starts it again.
+        server, store = serve()
+        code, said = self.run_it(["holdfast", "renew", "--store", store, lease.strip()])
+        self.assertEqual(code, 0, said)
+        code, said = self.run_it(["holdfast", "server", "drain", store])
+        self.assertEqual(code, 0, said)
+        self.assertEqual(server.wait(SECONDS), 0)
+        self.assertEqual(unit("holdfast-server.service")["Restart"], "on-failure")
+
     def test_systemd_finds_no_fault(self):
         for program in ("nightly-report", "scheduler"):
             self.stand_in(program, "")
