@@ -368,7 +368,8 @@ way, and ends with 0. SIGHUP makes it read the users and the certificate again.
                     and TLS or --plaintext. Port 0: the system chooses one
   --http ADDR       an address and port for HTTP, too: locks as JSON, /metrics, /healthz, /readyz.
                     Without it there is none
-  --http-host NAMES names by which HTTP clients may call this server, with ',' between them
+  --http-host NAMES
+                    names by which HTTP clients may call this server, with ',' between them
   --users FILE      a line for each user: NAME password:HASH acquire:orders/* observe:* break:NAME.
                     Without it everybody who reaches the port may do everything
   --tls-cert FILE   the server's certificate chain, PEM; it may hold the key, too
@@ -388,7 +389,8 @@ way, and ends with 0. SIGHUP makes it read the users and the certificate again.
   --config FILE     a file in TOML, whose table [serve] has these options with '_' for '-':
                     listen, http, http_host, data, journal, shards, advertise, users, tls_cert,
                     tls_key, plaintext. Without it the usual files are read
-  --clients-stopped say that no client of this journal runs any more; a restored copy then grants at
+  --clients-stopped
+                    say that no client of this journal runs any more; a restored copy then grants at
                     once, and not after 24 h
   --json            print an object when it serves: url, address, http, journal, journal_id,
                     new_journal, term, locks, restored, quiet_s, shards, leading (so many of them),

@@ -7,7 +7,8 @@ import re
 
 
 def is_option(line):
-    return re.match(r"  (-|[A-Z]+  )", line) is not None
+    """An option, or a word of the command itself with its arguments (`  verify FOLDER`)."""
+    return re.match(r"  (-|[A-Z]+  |[a-z-]+( [A-Z-]+)*(  |$))", line) is not None
 
 
 def blocks_of(page):
