@@ -90,7 +90,7 @@ Result<Handshake::Step> Handshake::on_reply(const Reply& reply) {
       }
       // Other refusals, such as a missing permission or a stale replica, come again with each
       // request, which reports them.
-      if (word == "NOAUTH" && is_sentinel_) return wants_login();
+      if (word == "NOAUTH" && (is_sentinel_ || is_service_)) return wants_login();
       if (word == "NOAUTH") return to_error(reply, where_);
       return Step::kReady;
   }
