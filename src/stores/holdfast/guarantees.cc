@@ -57,8 +57,9 @@ Guarantees guarantees(bool durable, bool shared) {
          "the restart is lost by its holder's own deadline"});
     result.faults.push_back(
         {"an older copy of the journal is put back", Guarantee::kDeclared, Guarantee::kDeclared,
-         "grants since the copy are forgotten; tokens begin at the wall clock, so they grow unless "
-         "that was set back meanwhile"});
+         "a copy that the server notices grants nothing for 24 h, the longest lease; bytes written "
+         "into the file itself may not be noticed. Tokens begin at the wall clock, so they grow "
+         "unless that was set back meanwhile"});
   } else {
     result.faults.push_back(
         {"server restarts (journal in memory)", Guarantee::kDeclared, Guarantee::kYes,
