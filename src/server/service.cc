@@ -158,6 +158,7 @@ Result<void> Service::Impl::recover() {
   if (!head) return head.error();
   compactor.emplace(*journal, Compactor::Settings{}, *head, recovered->last_batch);
   found.locks = recovered->locks;
+  found.extended = recovered->extended.size();
   shard.emplace(*std::move(recovered), boot_now(), listener, options, found.quiet);
   if (journal->confirms_renewals()) shard->confirm_renewals();
   settle_at = boot_now() + found.quiet;
@@ -541,8 +542,10 @@ void Service::change_kept(const Change& change, Done<std::optional<std::uint64_t
 
 Service::State Service::state() const {
   const Shard& shard = *impl_->shard;
-  return {shard.holders(), shard.waiters(), shard.backlog(),   impl_->full,
-          impl_->disk,     impl_->commits,  impl_->commit_time};
+  machine::Duration quiet{};
+  if (impl_->found.quiet > quiet) quiet = std::max(impl_->settle_at - impl_->boot_now(), quiet);
+  return {shard.holders(), shard.waiters(), shard.backlog(),    impl_->full,
+          impl_->disk,     impl_->commits,  impl_->commit_time, quiet};
 }
 
 void Service::forget_client(const ClientName& client) { impl_->shard->forget_client(client); }

@@ -71,6 +71,7 @@ class Service {
     std::string restored;       // Why it is a copy that was put back; empty: it is not.
     machine::Duration quiet{};  // For so long there are reads only.
     std::size_t locks = 0;
+    std::size_t extended = 0;  // Leases that began anew, because the last term ended in a crash.
   };
   const ServiceStart& found() const;
   // After start(). A client compares them (rule 44).
@@ -113,6 +114,7 @@ class Service {
     DiskSpace disk{};
     std::uint64_t commits = 0;  // Those of this term, and their time together.
     std::chrono::nanoseconds commit_time{};
+    machine::Duration quiet{};  // A restored copy grants nothing for so long from now on.
   };
   State state() const;
 

@@ -272,12 +272,20 @@ class ServersTest(ConsoleCase):
         page = self.played([200, {**state, "leader": ""}], refused)
         self.assertIn("no server leads yet", page.run("document.getElementById('notices').textContent"))
 
+    def test_a_restored_copy_says_how_long_it_grants_nothing(self):
+        state = {"leads": True, "leader": "192.0.2.7:7420", "address": "192.0.2.7:7420", "version": "1", "journal": "sqlite",
+                 "journal_place": "/var/lib/x", "quiet_s": 7200, "shards": 1, "uptime_ms": 5000, "holders": 1}
+        page = self.played([200, state], [200, {"locks": []}])
+        said = page.run("document.getElementById('notices').textContent")
+        self.assertRegex(said, r"restored copy: no lock is granted for 2\s?h")
+
     def test_a_full_journal_and_an_unknown_refusal_are_told(self):
         state = {"leads": True, "leader": "192.0.2.7:7420", "address": "192.0.2.7:7420", "version": "1", "journal": "sqlite",
                  "journal_place": "/var/lib/x", "journal_full": True, "shards": 1, "uptime_ms": 5000, "holders": 1}
         page = self.played([200, state], [429, {"error": {"code": "new_code", "message": HOSTILE, "next": "wait"}}])
         said = page.run("document.getElementById('notices').textContent")
         self.assertIn("The journal is full", said)
+        self.assertNotIn("restored copy", said)
         self.assertIn(f"The server says: {HOSTILE}. Next: wait.", said)
 
     def test_a_user_sees_what_it_may_observe(self):

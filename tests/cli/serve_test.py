@@ -55,6 +55,13 @@ class ServeCase(CliCase):
         self.server.kill()
         self.server.wait()
 
+    def get(self, said, path, host="localhost"):
+        """The text at a path of the HTTP port."""
+        connection = http.client.HTTPConnection(said["http"], timeout=PATIENCE)
+        self.addCleanup(connection.close)
+        connection.request("GET", path, headers={"Host": host})
+        return connection.getresponse().read().decode()
+
     def ok(self, *arguments, **options):
         done = self.holdfast(*arguments, timeout=PATIENCE, **options)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -109,6 +116,23 @@ class RestartTest(ServeCase):
             self.ok("release", lease)
             token = self.ok("run", "--no-wait", name, "--", "sh", "-c", "echo $HOLDFAST_TOKEN")
             self.assertGreater(token.stdout.strip(), before[name]["token"])
+
+    def test_a_metric_counts_the_leases_that_a_crash_lengthened(self):
+        def extended():
+            self.server, said = self.serve("--listen", f"127.0.0.1:{self.port}", "--data",
+                                           self.data, "--http", "127.0.0.1:0")
+            found = re.search(r"^holdfast_server_extended_leases_total (\d+)$",
+                              self.get(said, "/metrics"), re.M)
+            return int(found[1])
+
+        self.assertEqual(extended(), 0)
+        for name in ("a", "b", "c"):
+            self.ok("acquire", "--ttl", "60s", name)
+        self.kill()
+        self.assertEqual(extended(), 3)
+        self.server.terminate()
+        self.server.wait(PATIENCE)
+        self.assertEqual(extended(), 0)
 
     def test_holders_and_waiters_go_on_over_a_restart(self):
         self.start()
@@ -248,10 +272,7 @@ class RefusalTest(ServeCase):
                           ["--listen", "127.0.0.1:0", "--journal", "memory:", "--http",
                            "127.0.0.1:0", "--http-host", "other.example,locks.example"]):
             _, said = self.serve(*arguments)
-            connection = http.client.HTTPConnection(said["http"], timeout=PATIENCE)
-            connection.request("GET", "/readyz", headers={"Host": "locks.example"})
-            self.assertEqual(connection.getresponse().read(), b"ready\n")
-            connection.close()
+            self.assertEqual(self.get(said, "/readyz", host="locks.example"), "ready\n")
 
     def test_the_calls_of_the_guide_work_as_they_are_written(self):
         guide = os.path.join(os.path.dirname(__file__), "../../docs/guide/http.md")
@@ -350,6 +371,12 @@ class FolderTest(ServeCase):
         self.assertEqual(done.returncode, 125)
         self.assertIn("--clients-stopped", done.stderr)
 
+    def assert_told_as_restored(self):
+        """Nobody takes a server that grants nothing for one that is well."""
+        done = self.holdfast("doctor")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stdout, r"copy that was put back: nothing is granted for \d+ s more")
+
     def test_a_copy_of_the_folder_waits_until_clients_are_stopped(self):
         self.held()
         self.server.terminate()
@@ -362,15 +389,18 @@ class FolderTest(ServeCase):
         shutil.rmtree(self.data)
         shutil.copytree(before, self.data)
         for _ in range(2):  # A restart does not end the wait.
-            said = self.start_restored()
+            said = self.start_restored("--http", "127.0.0.1:0")
             done = self.holdfast("run", "--no-wait", "other", "--", "true")
             self.assertEqual(done.returncode, 125)
             self.assertIn("grants nothing", done.stderr)
             self.ok("ls")  # Reads are answered.
+            self.assert_told_as_restored()
+            self.assertRegex(self.get(said, "/readyz"), r"restored copy and grants nothing for \d+ s")
             self.server.terminate()
             self.assertEqual(self.server.wait(PATIENCE), 0)
         said = self.start_restored("--clients-stopped")
         self.assertEqual(said["quiet_s"], 0)
+        self.ok("doctor")
         later = self.ok("run", "other", "--", "sh", "-c", "echo $HOLDFAST_TOKEN").stdout.strip()
         self.assertGreater(later, token)
         self.ok("release", self.lease)

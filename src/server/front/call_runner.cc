@@ -250,6 +250,7 @@ std::string status_reply(const CommandContext& context, const Connection& connec
       {"waiters", std::to_string(state.waiters)},
       {"uncommitted_bytes", std::to_string(state.uncommitted)},
       {"full", state.full ? "1" : "0"},
+      {"quiet_s", std::to_string(std::chrono::ceil<std::chrono::seconds>(state.quiet).count())},
       {"journal_bytes", std::to_string(state.disk.journal)},
       {"disk_free_bytes", std::to_string(state.disk.free)},
       {"disk_size_bytes", std::to_string(state.disk.size)},

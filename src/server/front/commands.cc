@@ -208,7 +208,9 @@ void command(const CommandInput& input) {
 }
 
 std::string state_lines(const Service::State& state) {
+  const auto quiet = std::chrono::ceil<std::chrono::seconds>(state.quiet);
   return "journal_full:" + std::string(state.full ? "1" : "0") +
+         "\r\nquiet_seconds:" + std::to_string(quiet.count()) +
          "\r\njournal_bytes:" + std::to_string(state.disk.journal) +
          "\r\ndisk_free_bytes:" + std::to_string(state.disk.free) +
          "\r\ndisk_size_bytes:" + std::to_string(state.disk.size) +

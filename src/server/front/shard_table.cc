@@ -27,6 +27,7 @@ Service::State ShardTable::state(const Connection& connection) const {
     sum.waiters += state.waiters;
     sum.uncommitted += state.uncommitted;
     sum.full = sum.full || state.full;
+    sum.quiet = std::max(sum.quiet, state.quiet);
     sum.disk = state.disk;  // All journals are in the same place.
   }
   return sum;

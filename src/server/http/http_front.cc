@@ -377,6 +377,7 @@ HttpFront::~HttpFront() { impl_->close_all(); }
 
 void HttpFront::serve(Service& service) {
   impl_->scene.service = &service;
+  impl_->scene.locks.extended += service.found().extended;
   impl_->scene.leader.clear();
 }
 

@@ -22,7 +22,12 @@ HttpAnswer readiness(const HttpScene& scene) {
     return plain(503, scene.leader.empty() ? "standing by: no server leads yet\n"
                                            : "standing by: " + scene.leader + " leads\n");
   }
-  if (scene.service->state().full) return plain(503, "the journal takes nothing: it is full\n");
+  const Service::State state = scene.service->state();
+  if (state.full) return plain(503, "the journal takes nothing: it is full\n");
+  if (const auto left = std::chrono::ceil<std::chrono::seconds>(state.quiet); left.count() > 0) {
+    return plain(503, "the journal is a restored copy and grants nothing for " +
+                          std::to_string(left.count()) + " s\n");
+  }
   return plain(200, "ready\n");
 }
 
@@ -51,6 +56,8 @@ void append_counts(std::string& out, const LockCounts& locks) {
     out.append("holdfast_server_ends_total{how=\"").append(how).append("\"} ");
     out.append(std::to_string(count)).append("\n");
   }
+  append_metric(out, "holdfast_server_extended_leases_total", "counter",
+                "Leases that began anew because the term before ended in a crash.", locks.extended);
 }
 
 void append_commits(std::string& out, const Service::State& state) {
@@ -76,6 +83,8 @@ HttpAnswer metrics(const HttpScene& scene) {
     gauge("holdfast_server_uncommitted_bytes", "Bytes not in the journal yet.", state.uncommitted);
     gauge("holdfast_server_journal_full", "1: the journal takes only renewals.",
           state.full ? 1 : 0);
+    gauge("holdfast_server_quiet_seconds", "A restored copy grants nothing for so long.",
+          static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::seconds>(state.quiet).count()));
     append_commits(out, state);
   }
   append_counts(out, scene.locks);

@@ -27,6 +27,7 @@ struct LockCounts {
   std::uint64_t cancelled = 0;
   std::uint64_t expired = 0;  // Holders only.
   std::uint64_t broken = 0;
+  std::uint64_t extended = 0;  // Leases that began anew after a crash.
 
   void add(const machine::Effect& effect);
 };

@@ -27,6 +27,7 @@ HttpAnswer server_state(const HttpScene& scene) {
   if (scene.service != nullptr) {
     const Service::State state = scene.service->state();
     out["journal_full"] = state.full;
+    out["quiet_s"] = std::chrono::ceil<std::chrono::seconds>(state.quiet).count();
     out["uncommitted_bytes"] = state.uncommitted;
     out["holders"] = state.holders;
     out["waiters"] = state.waiters;

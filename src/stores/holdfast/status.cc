@@ -14,6 +14,7 @@ Result<ServiceStatus> status_of(const redis::Reply& reply) {
   std::string free;
   std::string size;
   std::string time;
+  std::string quiet;
   const std::pair<std::string_view, std::string*> fields[] = {{"version", &status.version},
                                                               {"journal", &status.journal},
                                                               {"journal_id", &status.journal_id},
@@ -23,7 +24,8 @@ Result<ServiceStatus> status_of(const redis::Reply& reply) {
                                                               {"full", &full},
                                                               {"disk_free_bytes", &free},
                                                               {"disk_size_bytes", &size},
-                                                              {"unix_ms", &time}};
+                                                              {"unix_ms", &time},
+                                                              {"quiet_s", &quiet}};
   for (std::size_t i = 0; i + 1 < reply.items.size(); i += 2) {
     for (const auto& [name, value] : fields) {
       if (reply.items[i].text == name) *value = reply.items[i + 1].text;
@@ -33,6 +35,8 @@ Result<ServiceStatus> status_of(const redis::Reply& reply) {
   status.full = full == "1";
   status.disk_free = ::holdfast::detail::parse_number<std::uint64_t>(free).value_or(0);
   status.disk_size = ::holdfast::detail::parse_number<std::uint64_t>(size).value_or(0);
+  status.quiet =
+      std::chrono::seconds(::holdfast::detail::parse_number<std::int64_t>(quiet).value_or(0));
   if (const auto ms = ::holdfast::detail::parse_number<std::int64_t>(time)) {
     status.wall_time = std::chrono::milliseconds(*ms);
   }
@@ -66,6 +70,14 @@ void add_disk(port::Findings& findings, const ServiceStatus& status) {
   } else {
     port::add(findings, Severity::kOk, "disk", text);
   }
+}
+
+void add_restore(port::Findings& findings, const ServiceStatus& status) {
+  if (status.quiet.count() <= 0) return;
+  port::add(findings, Severity::kProblem, "restore",
+            "the journal at " + status.place + " is a copy that was put back: nothing is granted " +
+                "for " + std::to_string(status.quiet.count()) + " s more",
+            "wait, or when all clients are stopped, start the server with --clients-stopped");
 }
 
 void add_access(port::Findings& findings, bool has_users, Way way) {
@@ -111,6 +123,7 @@ port::Findings findings_of(const ServiceStatus& status, Way way) {
               "the journal is in memory: a restart forgets all locks",
               "start the server with --data DIR");
   }
+  add_restore(findings, status);
   add_disk(findings, status);
   add_access(findings, status.has_users, way);
   port::check_clock_rate(findings);

@@ -22,9 +22,10 @@ struct ServiceStatus {
   std::string place;  // The folder, for people.
   std::string term;
   bool has_users = false;
-  bool full = false;            // The journal takes nothing for now.
-  std::uint64_t disk_free = 0;  // Bytes.
-  std::uint64_t disk_size = 0;  // 0: not known.
+  bool full = false;             // The journal takes nothing for now.
+  std::chrono::seconds quiet{};  // A restored copy: nothing is granted for so long.
+  std::uint64_t disk_free = 0;   // Bytes.
+  std::uint64_t disk_size = 0;   // 0: not known.
   // Since 1970. A server of before does not tell it.
   std::optional<std::chrono::milliseconds> wall_time{};
 

@@ -129,6 +129,9 @@ function notices() {
     return found;
   }
   if (state.server?.journal_full) found.push(["bad", t("full")]);
+  if (state.server?.quiet_s > 0) {
+    found.push(["bad", t("restored", { time: duration(state.server.quiet_s * 1000) })]);
+  }
   if (state.serverError !== null) {
     found.push(["", t("no_state", { why: visible(explain(state.serverError)) })]);
   }

@@ -82,6 +82,8 @@ const TEXTS = {
     no_leader: "This server stands by, and no server leads yet. The page asks again every 2 "
       + "seconds.",
     full: "The journal is full: no lock is granted, only renewals go on. Free space on its disk.",
+    restored: "The journal is a restored copy: no lock is granted for {time}. When all clients are "
+      + "stopped, start the server with --clients-stopped.",
     no_state: "The state of the server is not shown: {why}",
     no_list: "The locks are not shown: {why}",
     no_lock: "The lock is not shown: {why}",
@@ -178,6 +180,7 @@ const TEXTS = {
     standing_by: "本服务器处于待命状态，没有锁。当前领导者是 {leader}：请打开该服务器的 HTTP 端口。",
     no_leader: "本服务器处于待命状态，目前还没有领导者。页面每 2 秒重试一次。",
     full: "日志已满：不再授予锁，只有续期继续。请释放其磁盘空间。",
+    restored: "日志是恢复的副本：{time} 内不授予任何锁。若所有客户端都已停止，请用 --clients-stopped 启动服务器。",
     no_state: "未显示服务器状态：{why}",
     no_list: "未显示锁列表：{why}",
     no_lock: "未显示此锁：{why}",
