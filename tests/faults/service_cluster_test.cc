@@ -152,6 +152,21 @@ TEST(ServiceClusterTest, AGrantOutlivesTheKillOfTheLeader) {
   EXPECT_GT(second->token(), first);
 }
 
+// Renewals come each third of the lease, so one of them finds that no server leads.
+TEST(ServiceClusterTest, ALeaseIsInDoubtUntilTheNextServerLeadsAndNotLost) {
+  ServiceCluster cluster({}, 2, "10s");
+  const Client client = connect(cluster.url());
+  const auto lease = client.mutex("a").acquire({.wait = kLong, .ttl = 20s});
+  ASSERT_TRUE(lease) << lease.error().message();
+  ASSERT_EQ(lease->state(), LeaseState::kHeld);
+  cluster[0].kill9();
+  EXPECT_TRUE(eventually([&] { return lease->state() == LeaseState::kInDoubt; }, 20s));
+  EXPECT_TRUE(lease->held());
+  EXPECT_TRUE(eventually([&] { return lease->state() == LeaseState::kHeld; }));
+  EXPECT_TRUE(cluster[1].leads());
+  EXPECT_FALSE(lease->loss());
+}
+
 TEST(ServiceClusterTest, AnOrderlyEndHandsTheLocksOnAtOnce) {
   ServiceCluster cluster({}, 2, "60s");
   const Client one = connect(cluster.url());
