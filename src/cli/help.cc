@@ -319,9 +319,9 @@ numbers of its own, or keep those of all in a store (--store): a process holds o
   init NAME         make the file, or the records in the store, of NAME, once
   next NAME         print the next id
   decode ID         print the parts of an id: a number needs the layout, a UUID or ULID does not
-  workers NAME      who holds which worker number, since when, and until when time is reserved
-  status NAME       of segments: the next number, and why it is stopped
-  floor NAME        of segments, after a loss of data: give no number up to --floor N again
+  workers NAME      say who holds which worker number, since when, and until when time is reserved
+  status NAME       say the next number of segments, and why they are stopped
+  floor NAME        after a loss of data, give no number of segments up to --floor N again
 
   --layout L        init and decode: a preset (twitter, twitter-machine-first, leaf, uidgenerator,
                     sonyflake, javascript), or fields such as "time:41 worker:10 sequence:12", which
