@@ -284,11 +284,14 @@ class RefusalTest(ServeCase):
         done = subprocess.run(["bash", "-eu", "-c", script], env=self.env, capture_output=True,
                               text=True, timeout=PATIENCE, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
-        taken, renewed, seen, ended = [json.loads(line) for line in done.stdout.splitlines()]
+        taken, renewed, seen, ended, broken = map(json.loads, done.stdout.splitlines())
         self.assertEqual((taken["name"], taken["ttl_ms"]), ("report", 30000))
         self.assertEqual((renewed["id"], renewed["token"]), (taken["id"], taken["token"]))
         self.assertEqual([each["owner"] for each in seen["holders"]], ["nightly"])
         self.assertNotIn("error", ended)
+        self.assertEqual(broken, {"name": "report", "broken": True})
+        gone = json.loads(self.get(said, "/v1/locks/report"))
+        self.assertEqual((gone["holders"], gone["last_break"]["reason"]), ([], "its host is gone"))
 
     def test_http_beyond_loopback_needs_users(self):
         done = self.holdfast("serve", "--listen", "127.0.0.1:0", "--journal", "memory:", "--http",
