@@ -1,5 +1,6 @@
 #include "src/server/record.h"
 
+#include <array>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -44,9 +45,9 @@ void put_text(std::string& out, std::string_view text) {
 }
 
 void put_fixed(std::string& out, std::uint64_t value) {
-  for (unsigned shift = 0; shift < 64; shift += 8) {
-    put_byte(out, static_cast<std::uint8_t>(value >> shift));
-  }
+  std::array<char, 8> bytes{};
+  for (unsigned at = 0; at < 8; ++at) bytes[at] = static_cast<char>(value >> (8 * at));
+  out.append(bytes.data(), bytes.size());
 }
 
 void put_id(std::string& out, const machine::AcquisitionId& id) {

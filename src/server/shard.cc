@@ -1,6 +1,7 @@
 #include "src/server/shard.h"
 
 #include <algorithm>
+#include <functional>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -81,6 +82,8 @@ using Version = std::optional<std::uint64_t>;
 
 // Among the names of locks, which have no control characters.
 std::string place_of(const std::string& key) { return '\n' + key; }
+
+std::size_t hash_of(std::string_view name) { return std::hash<std::string_view>()(name); }
 
 bool lets_go(const Request& request) {
   return as<machine::Release>(request) != nullptr || as<machine::Cancel>(request) != nullptr;
@@ -266,7 +269,7 @@ void Shard::note(Effect effect, const AcquisitionId& own) {
   count(effect);
   filling_.writer.add_effect(effect);
   if (effect.id) filling_.ids.insert(effect.id);
-  filling_.names.insert(effect.name);
+  filling_.names.insert(hash_of(effect.name));
   if (effect.kind == EffectKind::kBroken) {
     traces_.leave(effect.name, {effect.token, effect.owner});
   }
@@ -334,7 +337,7 @@ bool Shard::clean(const AcquisitionId& id) const {
 }
 
 bool Shard::clean(std::string_view name) const {
-  const std::string key(name);
+  const std::size_t key = hash_of(name);
   return !filling_.names.contains(key) && !(under_way_ && under_way_->names.contains(key));
 }
 
@@ -424,7 +427,7 @@ void Shard::keep(Instant boot, const KeepText& wish, Done<std::optional<std::uin
   KeptText next{wish.text, std::max(version + 1, filling_.number)};
   const std::size_t before = filling_.writer.size();
   filling_.writer.add_kept(wish.key, next);
-  filling_.names.insert(place);
+  filling_.names.insert(hash_of(place));
   charge(client({}), before);
   const Version answer(next.version);
   kept_.set(wish.key, std::move(next));
@@ -562,6 +565,7 @@ std::optional<Shard::Outbound> Shard::take_batch() {
   // A journal that cannot confirm by itself is given a batch of nothing.
   const bool writes = has_bytes() || !confirms_;
   Batch next(filling_.number + (writes ? 1 : 0), filling_.turn + 1);
+  next.told.reserve(filling_.told.size());
   under_way_.emplace(std::exchange(filling_, std::move(next)));
   return Outbound{under_way_->number, writes ? under_way_->writer.finish(now_) : std::string()};
 }

@@ -142,9 +142,10 @@ class Shard {
     RecordWriter writer;
     std::vector<Change> told;
     std::vector<Later> waiting;
-    // The acquisitions, locks and kept texts that it changes.
+    // The acquisitions that it changes, and the hashes of its locks and kept texts: where two names
+    // share one, an answer waits for a commit that it did not need.
     std::unordered_set<machine::AcquisitionId, HashOfId> ids;
-    std::unordered_set<std::string> names;
+    std::unordered_set<std::size_t> names;
     std::map<ClientPtr, std::size_t> bytes;
   };
 
