@@ -23,6 +23,7 @@ class OwnProcess {
   OwnProcess() noexcept;
 
   bool forked() const noexcept { return word_.load(std::memory_order_relaxed) != generation_; }
+  const WipedOnFork& word() const noexcept { return word_; }
   std::uint64_t generation() const noexcept { return generation_; }
 
  private:

@@ -451,20 +451,22 @@ milliseconds Snowflake::ahead() const {
   return std::max(milliseconds::zero(), impl_->length(last_unit() - wall));
 }
 
-Result<Id> SnowflakeBlock::next() {
-  if (next_ == last_ || impl_.tick() != tick_ || impl_.process.forked()) return refill();
-  next_ += step_;
-  return Id::of(next_);
-}
+SnowflakeBlock::SnowflakeBlock(Snowflake& from, std::uint32_t size)
+    : from_(from),
+      clock_(from.impl_->options.clock),
+      process_(&from.impl_->process.word()),
+      born_in_(from.impl_->process.generation()),
+      size_(size > 0 ? size : 1) {}
 
 Result<Id> SnowflakeBlock::refill() {
   next_ = last_ = 0;
-  tick_ = impl_.tick();  // Before the look: the ids are good for the rest of this tick.
-  const auto run = impl_.reserve(size_);
+  tick_ = tick();  // Before the look: the ids are good for the rest of this tick.
+  const Snowflake::Impl& its = *from_.impl_;
+  const auto run = from_.impl_->reserve(size_);
   if (!run) return run.error();
   const auto time = static_cast<std::uint64_t>(run->time);
   const auto id_of = [&](std::uint64_t sequence) {
-    return impl_.layout.pack(time, impl_.worker_mask, sequence);
+    return its.layout.pack(time, its.worker_mask, sequence);
   };
   next_ = id_of(run->first);
   last_ = id_of(run->first + run->count - 1);

@@ -17,6 +17,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -189,17 +190,33 @@ class HOLDFAST_EXPORT Snowflake final : public IdSource {
 class HOLDFAST_EXPORT SnowflakeBlock final : public IdSource {
  public:
   // `size`: as many as it takes at once; 0 counts as 1.
-  explicit SnowflakeBlock(Snowflake& from, std::uint32_t size = 256)
-      : from_(from), impl_(*from.impl_), size_(size > 0 ? size : 1) {}
+  explicit SnowflakeBlock(Snowflake& from, std::uint32_t size = 256);
 
-  Result<Id> next() override;
+  // Inline: a call and its Result in memory take a third of the time.
+  Result<Id> next() override {
+    if (next_ == last_ || tick() != tick_ ||
+        process_->load(std::memory_order_relaxed) != born_in_) {
+      return refill();
+    }
+    next_ += step_;
+    return Id::of(next_);
+  }
   IdGuarantees guarantees() const override;
 
  private:
+  // As IdClock::tick(), which the machine's clock need not be asked for.
+  std::int64_t tick() const {
+    if (clock_ != nullptr) return clock_->tick();
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return now.tv_sec << 30 | now.tv_nsec;
+  }
   Result<Id> refill();
 
   Snowflake& from_;
-  Snowflake::Impl& impl_;
+  IdClock* const clock_;
+  const std::atomic<std::uint64_t>* const process_;  // Zero in a forked child.
+  const std::uint64_t born_in_;
   const std::uint32_t size_;
   std::uint64_t next_ = 0;
   std::uint64_t last_ = 0;
