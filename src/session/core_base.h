@@ -94,6 +94,7 @@ class CoreBase {
     // While an earlier request is not answered; then a new connection has its time.
     BootInstant waits_until{};
     BootInstant sent_at{};
+    std::uint32_t group = 0;  // As the store tells.
   };
 
   // A call under way: close() lets it end before it stops the threads that answer it.

@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "src/port/test_unasked_store.h"
 #include "src/session/core.h"
-#include "src/session/test_unasked_store.h"
 
 namespace holdfast::session {
 namespace {
@@ -43,7 +43,7 @@ Result<Grants> says_not_free(const Requests&) { return Grants(); }
 Result<Grants> says_unknown(const Requests&) { return Error(Errc::kOutcomeUnknown, "no answer"); }
 Result<Grants> says_unavailable(const Requests&) { return Error(Errc::kUnavailable, "not sent"); }
 
-class AnsweringStore final : public UnaskedStore {
+class AnsweringStore final : public port::UnaskedStore {
  public:
   explicit AnsweringStore(port::Loop& loop) : loop_(loop) {}
 

@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "src/port/test_unasked_store.h"
 #include "src/session/core.h"
-#include "src/session/test_unasked_store.h"
 
 namespace holdfast::session {
 namespace {
@@ -26,6 +26,7 @@ struct RequestsSeen {
   int of_long = 0;
   int of_short = 0;
   int largest = 0;  // Renewals in one request.
+  int mixed = 0;    // Requests for several groups.
 
   void await(int RequestsSeen::*count, int number) {
     std::unique_lock lock(mutex);
@@ -36,7 +37,7 @@ struct RequestsSeen {
 std::shared_ptr<RequestsSeen> requests_seen;
 
 // Grants everything. A request for a long lease hangs until it is given up.
-class HangingStore final : public UnaskedStore {
+class HangingStore final : public port::UnaskedStore {
  public:
   explicit HangingStore(port::Loop& loop) : loop_(loop) {}
 
@@ -50,6 +51,7 @@ class HangingStore final : public UnaskedStore {
     bool hangs = false;
     seen_->largest = std::max(seen_->largest, static_cast<int>(items.size()));
     for (const port::RenewItem& item : items) {
+      seen_->mixed += renewal_group(item.name) == renewal_group(items.front().name) ? 0 : 1;
       states.emplace_back(held(item.seq, item.ttl));
       ++(item.ttl == kLongLease ? seen_->of_long : seen_->of_short);
       hangs = hangs || (item.ttl == kLongLease && !seen_->answers_long);
@@ -66,6 +68,9 @@ class HangingStore final : public UnaskedStore {
     } else {
       loop_.post([done, states] { done(states); });
     }
+  }
+  std::uint32_t renewal_group(std::string_view name) const override {
+    return static_cast<std::uint32_t>(name.size());
   }
   void give_up_renewal() noexcept override {
     const std::lock_guard lock(seen_->mutex);
@@ -98,8 +103,8 @@ class CoreRenewTest : public ::testing::Test {
     core_ = Core::make(&make_hanging, {}, options).value();
   }
 
-  Core::AcquisitionPtr acquire(std::chrono::milliseconds ttl) {
-    return core_->acquire("name", Mode::exclusive(), {.ttl = ttl}, /*may_wait=*/true).value();
+  Core::AcquisitionPtr acquire(std::chrono::milliseconds ttl, const std::string& name = "name") {
+    return core_->acquire(name, Mode::exclusive(), {.ttl = ttl}, /*may_wait=*/true).value();
   }
   // A machine that stands still for a whole lease loses it by right: then a longer one is tried.
   template <typename Begin>
@@ -165,6 +170,19 @@ TEST_F(CoreRenewTest, RenewalsThatAreNearlyDueLeaveTogether) {
   const auto second = acquire(3150ms);
   seen_->await(&RequestsSeen::largest, 2);
   for (const auto& one : {first, second}) std::exchange(one->core, nullptr)->release_later(one);
+}
+
+// So no renewal waits for the answer of a part of the store that fails by itself.
+TEST_F(CoreRenewTest, RenewalsOfTwoGroupsLeaveApart) {
+  const auto first = acquire(3000ms);
+  const auto other = acquire(3050ms, "another name");
+  const auto second = acquire(3100ms);
+  seen_->await(&RequestsSeen::largest, 2);
+  seen_->await(&RequestsSeen::of_short, 3);
+  EXPECT_EQ(seen_->mixed, 0);
+  for (const auto& one : {first, other, second}) {
+    std::exchange(one->core, nullptr)->release_later(one);
+  }
 }
 
 }  // namespace

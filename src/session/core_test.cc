@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include "src/port/test_unasked_store.h"
 #include "src/session/test_deaf_reader.h"
-#include "src/session/test_unasked_store.h"
 
 namespace holdfast::session {
 namespace {
@@ -52,7 +52,7 @@ struct Script {
 Script* script = nullptr;
 
 // Grants everything at once, and remembers the lease it was asked for.
-class ScriptedStore final : public UnaskedStore {
+class ScriptedStore final : public port::UnaskedStore {
  public:
   ScriptedStore(port::Loop& loop, port::Listener& listener) : loop_(loop), listener_(listener) {
     script->lose_pushes = [&loop, &listener] {

@@ -1,5 +1,8 @@
 // Renewals, heartbeats and adoptions leave in batches, on the renewal thread.
 #include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
 
 #include "src/session/core_call.h"
 #include "src/session/renewing.h"
@@ -15,12 +18,15 @@ constexpr Nanos kGiveUpAgain = std::chrono::milliseconds(10);
 
 void Renewing::send_out(const AcquisitionPtr& acquisition, std::uint64_t seq, bool waiting) {
   const Duration waiter_ttl = RenewalSchedule::waiter_lease(acquisition->ttl);
-  Outgoing outgoing{
-      acquisition,
-      {acquisition->stored_name, acquisition->id, seq, acquisition->lease_at_store(), waiter_ttl,
-       {}},
-      waiter_ttl,
-      waiting};
+  Outgoing outgoing{acquisition,
+                    {acquisition->stored_name,
+                     acquisition->id,
+                     seq,
+                     acquisition->lease_at_store(),
+                     waiter_ttl,
+                     {}},
+                    waiter_ttl,
+                    waiting};
   if (!waiting) {
     acquisition->wall_minus_boot_at_send = base::wall_minus_boot().count();
     const RenewalFsm& renewal = *acquisition->renewal;
@@ -38,6 +44,7 @@ void Renewing::put_out(Outgoing outgoing) {
   // A batch under way may hang. A renewal waits for it for a part of its own lease, then the batch
   // is given up.
   outgoing.waits_until = now + std::min(RenewalSchedule(outgoing.lease).batch_wait(), left / 2);
+  outgoing.group = store_->renewal_group(outgoing.item.name);
   outbox_waits_until_ = std::min(outbox_waits_until_, outgoing.waits_until);
   outbox_.push_back(std::move(outgoing));
   if (under_way_ != nullptr) arm(outbox_waits_until_);
@@ -66,16 +73,16 @@ bool Renewing::send_batch() {
 
 // Renewals go first, then heartbeats, then adoptions, each in batches of their own. A heartbeat may
 // be answered long before a renewal that replicas have to confirm, and its lease may be shorter.
-// An adoption may take longer, and is retried at once.
+// An adoption may take longer, and is retried at once. A batch has one of the store's groups.
 std::vector<port::RenewItem> Renewing::take_outbox(Batch& batch) {
   std::vector<port::RenewItem> items;
   const base::LocalLock lock(mutex_);
   const auto rank = [](const Outgoing& each) { return each.adopted ? 2 : each.waiting ? 1 : 0; };
-  int first = 2;
-  for (const Outgoing& each : outbox_) first = std::min(first, rank(each));
-  const auto end =
-      std::stable_partition(outbox_.begin(), outbox_.end(),
-                            [&](const Outgoing& each) { return rank(each) == first; });
+  const auto kind = [&](const Outgoing& each) { return std::pair(rank(each), each.group); };
+  auto first = std::pair(2, std::numeric_limits<std::uint32_t>::max());
+  for (const Outgoing& each : outbox_) first = std::min(first, kind(each));
+  const auto end = std::stable_partition(outbox_.begin(), outbox_.end(),
+                                         [&](const Outgoing& each) { return kind(each) == first; });
   batch.sent.assign(std::move_iterator(outbox_.begin()), std::move_iterator(end));
   outbox_.erase(outbox_.begin(), end);
   outbox_.shrink_to_fit();  // It may have been thousands, and is empty for most of a lease.

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <thread>
 #include <utility>
 
-#include "src/base/thread.h"
+#include "src/base/abandon.h"
 #include "src/port/shards.h"
+#include "src/stores/holdfast/renewal_lanes.h"
 
 namespace holdfast::stores::holdfast {
 namespace {
@@ -33,7 +33,7 @@ struct Gathered {
 class ShardedStore final : public port::Store {
  public:
   explicit ShardedStore(std::vector<std::unique_ptr<port::Store>> shards)
-      : shards_(std::move(shards)) {}
+      : shards_(std::move(shards)), lanes_(std::make_shared<RenewalLanes>(shards_)) {}
 
   Guarantees guarantees() const override {
     Guarantees result = shards_.front()->guarantees();
@@ -104,9 +104,7 @@ class ShardedStore final : public port::Store {
 
   // --- Of all of them.
   void renew(std::vector<port::RenewItem> items, BootInstant deadline, Done<States> done) override;
-  void give_up_renewal() noexcept override {
-    for (const auto& each : shards_) each->give_up_renewal();
-  }
+  std::uint32_t renewal_group(std::string_view name) const override { return number_of(name); }
   void list(std::string prefix, std::size_t limit, BootInstant deadline,
             Done<std::vector<LockInfo>> done) override;
   void watch(std::string prefix, port::EventSink sink, BootInstant deadline,
@@ -114,8 +112,10 @@ class ShardedStore final : public port::Store {
   void probe(BootInstant deadline, Done<std::vector<Finding>> done) override;
   void close(BootInstant deadline) override {
     for (const auto& each : shards_) each->close(deadline);
+    lanes_->stop();
   }
   void abandon_after_fork() noexcept override {
+    base::abandon(std::move(lanes_));
     for (const auto& each : shards_) each->abandon_after_fork();
   }
 
@@ -145,9 +145,11 @@ class ShardedStore final : public port::Store {
   }
 
   const std::vector<std::unique_ptr<port::Store>> shards_;
+  std::shared_ptr<RenewalLanes> lanes_;
 };
 
-// All shards at the same time: one that does not answer must not delay the request to another one.
+// The session sends the renewals of each shard by themselves. What comes together is answered
+// together.
 void ShardedStore::renew(std::vector<port::RenewItem> items, BootInstant deadline,
                          Done<States> done) {
   struct Part {
@@ -163,29 +165,21 @@ void ShardedStore::renew(std::vector<port::RenewItem> items, BootInstant deadlin
   }
   if (parts.size() == 1) {
     auto& [shard, part] = *parts.begin();
-    return shards_[shard]->renew(std::move(part.items), deadline, std::move(done));
+    return lanes_->renew(shard, std::move(part.items), deadline, std::move(done));
   }
   auto whole = std::make_shared<Gathered<Result<AcquisitionState>>>();
   whole->answers.assign(items.size(), AcquisitionState{});
   whole->left = parts.size();
-  const auto ask = [&](std::uint32_t shard, Part& part) {
-    shards_[shard]->renew(
-        std::move(part.items), deadline,
-        [whole, places = std::move(part.places), done](const Result<States>& states) {
-          for (std::size_t i = 0; i < places.size(); ++i) {
-            whole->answers[places[i]] =
-                states ? (*states)[i] : Result<AcquisitionState>(states.error());
-          }
-          if (--whole->left == 0) done(std::move(whole->answers));
-        });
-  };
-  std::vector<std::thread> threads;
-  for (auto at = std::next(parts.begin()); at != parts.end(); ++at) {
-    threads.push_back(
-        base::start_thread("holdfast-renew", [&ask, at] { ask(at->first, at->second); }));
+  for (auto& [shard, part] : parts) {
+    lanes_->renew(shard, std::move(part.items), deadline,
+                  [whole, places = std::move(part.places), done](const Result<States>& states) {
+                    for (std::size_t i = 0; i < places.size(); ++i) {
+                      whole->answers[places[i]] =
+                          states ? (*states)[i] : Result<AcquisitionState>(states.error());
+                    }
+                    if (--whole->left == 0) done(std::move(whole->answers));
+                  });
   }
-  ask(parts.begin()->first, parts.begin()->second);
-  for (std::thread& each : threads) each.join();
 }
 
 void ShardedStore::list(std::string prefix, std::size_t limit, BootInstant deadline,

@@ -4,8 +4,7 @@
 // Guarantee: as port::Store, for each lock. A shard that does not answer delays no operation on a
 // lock of another one, except for what asks all of them: list(), watch() and probe().
 // Not guaranteed: several locks in one step, and the order of two shards' events and pushes. A
-// renewal of locks of several shards is answered when all of them have, by its deadline at the
-// latest.
+// call of renew() for several of its groups is answered when all of them are.
 //
 // Thread-safety, blocking, errors: as port::Store. Ownership: as port::Store.
 #pragma once

@@ -1,0 +1,183 @@
+#include "src/stores/holdfast/sharded_store.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "src/port/shards.h"
+#include "src/port/test_unasked_store.h"
+
+namespace holdfast::stores::holdfast {
+namespace {
+
+using namespace std::chrono_literals;
+using base::BootClock;
+using port::AcquisitionState;
+using States = std::vector<Result<AcquisitionState>>;
+
+constexpr std::uint32_t kShards = 3;
+constexpr auto kAtMost = 60s;
+
+// What the shards' stores were asked, and what is answered.
+struct Seen {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::uint32_t hangs = kShards;  // That shard does not answer.
+  std::vector<std::size_t> asked = std::vector<std::size_t>(kShards);
+  std::size_t given_up = 0;
+
+  template <typename Condition>
+  bool await(Condition condition) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, kAtMost, condition);
+  }
+};
+
+// Renews what it is asked to, or waits until it is given up.
+class OneShard final : public port::UnaskedStore {
+ public:
+  OneShard(std::uint32_t shard, Seen& seen) : shard_(shard), seen_(seen) {}
+
+  void renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
+             port::Done<States> done) override {
+    States states;
+    for (const port::RenewItem& each : items) {
+      EXPECT_EQ(port::shard_of(each.name, kShards), shard_) << each.name;
+      states.emplace_back(AcquisitionState{.seq = each.seq});
+    }
+    std::unique_lock lock(seen_.mutex);
+    ++seen_.asked[shard_];
+    seen_.changed.notify_all();
+    const std::size_t before = seen_.given_up;
+    const bool answers = seen_.hangs != shard_ ||
+                         !seen_.changed.wait_for(
+                             lock, std::min<BootClock::duration>(deadline - BootClock::now(), 60s),
+                             [&] { return seen_.given_up > before; });
+    lock.unlock();
+    answers ? done(std::move(states)) : done(Error(Errc::kOutcomeUnknown, "given up"));
+  }
+  void give_up_renewal() noexcept override {
+    const std::lock_guard lock(seen_.mutex);
+    ++seen_.given_up;
+    seen_.changed.notify_all();
+  }
+  void close(base::BootInstant) override { give_up_renewal(); }
+
+ private:
+  const std::uint32_t shard_;
+  Seen& seen_;
+};
+
+class ShardedStoreTest : public ::testing::Test {
+ protected:
+  ShardedStoreTest() {
+    std::vector<std::unique_ptr<port::Store>> shards;
+    for (std::uint32_t shard = 0; shard < kShards; ++shard) {
+      shards.push_back(std::make_unique<OneShard>(shard, seen_));
+    }
+    store_ = make_sharded_store(std::move(shards));
+  }
+  ~ShardedStoreTest() override { store_->close(BootClock::now()); }
+
+  static port::RenewItem item_of(std::uint32_t shard, std::uint64_t seq) {
+    for (int i = 0;; ++i) {
+      std::string name = "name-" + std::to_string(i);
+      if (port::shard_of(name, kShards) == shard) return {std::move(name), {1, 1}, seq, {}, {}, {}};
+    }
+  }
+  // The answer comes on a thread of the store, in this test.
+  struct Told {
+    Seen& seen;
+    std::optional<Result<States>> states{};
+  };
+  std::shared_ptr<Told> renew(std::vector<port::RenewItem> items,
+                              std::chrono::milliseconds time = kAtMost) {
+    auto told = std::make_shared<Told>(Told{seen_});
+    store_->renew(std::move(items), BootClock::now() + time, [told](Result<States> states) {
+      const std::lock_guard lock(told->seen.mutex);
+      told->states = std::move(states);
+      told->seen.changed.notify_all();
+    });
+    return told;
+  }
+  bool await_answer(const Told& told) {
+    return seen_.await([&] { return told.states.has_value(); });
+  }
+  void hang(std::uint32_t shard) {
+    const std::lock_guard lock(seen_.mutex);
+    seen_.hangs = shard;
+  }
+
+  Seen seen_;
+  std::unique_ptr<port::Store> store_;
+};
+
+TEST_F(ShardedStoreTest, AShardThatHangsHoldsUpNoOtherOne) {
+  hang(0);
+  const auto hanging = renew({item_of(0, 1)});
+  ASSERT_TRUE(seen_.await([&] { return seen_.asked[0] == 1; }));
+  for (const std::uint32_t shard : {1U, 2U}) {
+    const auto told = renew({item_of(shard, 7)});
+    ASSERT_TRUE(await_answer(*told));
+    EXPECT_EQ(told->states->value().at(0).value().seq, 7U);
+  }
+  const std::lock_guard lock(seen_.mutex);
+  EXPECT_FALSE(hanging->states.has_value());
+  EXPECT_EQ(seen_.given_up, 0U) << "the hanging one has its time";
+}
+
+TEST_F(ShardedStoreTest, EachShardIsAGroupOfRenewals) {
+  for (std::uint32_t shard = 0; shard < kShards; ++shard) {
+    EXPECT_EQ(store_->renewal_group(item_of(shard, 1).name), shard);
+  }
+}
+
+TEST_F(ShardedStoreTest, WhatComesTogetherIsAnsweredTogetherInItsOrder) {
+  const auto told = renew({item_of(2, 5), item_of(0, 6), item_of(2, 7)});
+  ASSERT_TRUE(await_answer(*told));
+  const States& states = told->states->value();
+  ASSERT_EQ(states.size(), 3U);
+  EXPECT_EQ(states[0].value().seq, 5U);
+  EXPECT_EQ(states[1].value().seq, 6U);
+  EXPECT_EQ(states[2].value().seq, 7U);
+  const auto none = renew({});
+  ASSERT_TRUE(await_answer(*none));
+  EXPECT_TRUE(none->states->value().empty());
+}
+
+// One with little time waits for half of it.
+TEST_F(ShardedStoreTest, ARenewalThatHangsIsGivenUpForOneOfItsShard) {
+  hang(1);
+  const auto hanging = renew({item_of(1, 1)});
+  ASSERT_TRUE(seen_.await([&] { return seen_.asked[1] == 1; }));
+  const auto next = renew({item_of(1, 2)}, 200ms);
+  ASSERT_TRUE(await_answer(*hanging));
+  EXPECT_EQ(hanging->states->error().code(), Errc::kOutcomeUnknown);
+  EXPECT_TRUE(seen_.await([&] { return seen_.asked[1] == 2; }));
+  hang(kShards);
+  EXPECT_TRUE(await_answer(*next));
+}
+
+TEST_F(ShardedStoreTest, TheEndAnswersWhatWaits) {
+  hang(0);
+  std::vector<std::shared_ptr<Told>> all;
+  for (std::uint64_t seq = 1; seq < 4; ++seq) all.push_back(renew({item_of(0, seq)}));
+  ASSERT_TRUE(seen_.await([&] { return seen_.asked[0] == 1; }));
+  hang(kShards);
+  store_->close(BootClock::now());
+  for (const auto& each : all) EXPECT_TRUE(each->states.has_value());
+  EXPECT_TRUE(await_answer(*renew({item_of(0, 4)}))) << "afterwards the store itself answers";
+}
+
+}  // namespace
+}  // namespace holdfast::stores::holdfast
