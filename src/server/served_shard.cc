@@ -71,6 +71,9 @@ struct ServedShard::Impl final : ServiceListener {
     const base::LocalLock lock(mutex);
     while (!stopping && !term_ended && !steps_down) changed.wait(mutex);
     const bool by_wish = std::exchange(steps_down, false);
+    // A plan of before, when the shard was vacant still, must not take it back. The next one comes
+    // soon.
+    tries = false;
     return !std::exchange(term_ended, false) && by_wish;
   }
   // One of several waits for the plan. False: the server stops.
@@ -137,6 +140,12 @@ Result<void> ServedShard::Impl::begin_term() {
     return recovered;
   }
   const auto begin = [this] {
+    {
+      // A wish of an earlier term. The next ones count, from the first moment in which others see
+      // that it leads.
+      const base::LocalLock lock(mutex);
+      steps_down = false;
+    }
     service->begin();
     owner.serve(shard, *service);
     serving = true;
@@ -145,7 +154,6 @@ Result<void> ServedShard::Impl::begin_term() {
   const auto& seen = service->found();
   const base::LocalLock lock(mutex);
   journal_id = service->journal_id();
-  steps_down = false;
   lead = {true,
           options.address,
           {seen.began, service->term(), seen.locks, seen.restored,
@@ -243,7 +251,7 @@ void ServedShard::Impl::stop() {
   // The lead is given up before connections end, because an operator takes the end of its
   // connection for the end of the server.
   ended.reset();
-  end_service({});
+  options.shared ? stand_by({}) : end_service({});
 }
 
 ServedShard::ServedShard(asio::io_context& io, ShardOwner& owner, ServedShardOptions options)

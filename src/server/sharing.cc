@@ -20,6 +20,7 @@ Sharing::Plan Sharing::plan(SharedShards view, base::BootInstant now) {
     view.servers.push_back(self_);  // Its entry on the list is still to come.
   }
   std::sort(view.servers.begin(), view.servers.end());
+  note_returns(view);
   if (view != seen_) {
     seen_ = std::move(view);
     same_since_ = now;
@@ -29,6 +30,22 @@ Sharing::Plan Sharing::plan(SharedShards view, base::BootInstant now) {
   plan_takes(plan, now);
   if (now - same_since_ >= times_.settled) plan_gives(plan);
   return plan;
+}
+
+// A server may be unable to lead what it is given: it may be of an older version.
+void Sharing::note_returns(const SharedShards& view) {
+  const std::size_t shards = view.leaders.size();
+  if (view.servers != seen_.servers || given_.size() != shards) {
+    given_.assign(shards, false);
+    came_back_.assign(shards, false);
+    return;
+  }
+  for (std::size_t shard = 0; shard < shards; ++shard) {
+    const std::string& leader = view.leaders[shard];
+    if (leader.empty() || leader == seen_.leaders[shard]) continue;
+    if (leader == self_ && given_[shard]) came_back_[shard] = true;
+    given_[shard] = false;
+  }
 }
 
 std::vector<Counted> Sharing::counts() const {
@@ -60,7 +77,7 @@ void Sharing::plan_takes(Plan& plan, base::BootInstant now) {
 }
 
 // All servers compute the same moves, and each makes its own.
-void Sharing::plan_gives(Plan& plan) const {
+void Sharing::plan_gives(Plan& plan) {
   auto counted = counts();
   for (;;) {
     std::sort(counted.begin(), counted.end(), leads_fewer);
@@ -71,8 +88,8 @@ void Sharing::plan_gives(Plan& plan) const {
     ++fewest.second;
     if (most.first != self_) continue;
     for (std::size_t shard = seen_.leaders.size(); shard-- > 0;) {
-      if (seen_.leaders[shard] != self_ || plan.give[shard]) continue;
-      plan.give[shard] = true;
+      if (seen_.leaders[shard] != self_ || plan.give[shard] || came_back_[shard]) continue;
+      plan.give[shard] = given_[shard] = true;
       break;
     }
   }

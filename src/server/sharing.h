@@ -3,7 +3,8 @@
 //
 // Guarantee: while all servers see the same, one of them takes a vacant shard at once, and the next
 // ones later, each a turn after the one before. Moves end: no server leads two shards more than
-// another one, and then nothing moves.
+// another one, and then nothing moves. A shard that came back, because nobody took it, is not given
+// away again before other servers are there.
 // Not guaranteed: that two servers do not try to take the same shard. The journal decides then, so
 // nothing here is needed for safety.
 //
@@ -46,8 +47,9 @@ class Sharing {
   Plan plan(SharedShards view, base::BootInstant now);
 
  private:
+  void note_returns(const SharedShards& view);
   void plan_takes(Plan& plan, base::BootInstant now);
-  void plan_gives(Plan& plan) const;
+  void plan_gives(Plan& plan);
   // How many shards each server leads, in the order of the addresses.
   std::vector<std::pair<std::string, std::size_t>> counts() const;
 
@@ -56,6 +58,9 @@ class Sharing {
   SharedShards seen_;
   base::BootInstant same_since_{};
   std::vector<std::optional<base::BootInstant>> vacant_since_;
+  // By shard, since the servers are the same.
+  std::vector<bool> given_;
+  std::vector<bool> came_back_;
 };
 
 }  // namespace holdfast::server

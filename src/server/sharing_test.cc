@@ -68,6 +68,24 @@ TEST(SharingTest, ALeaderThatIsNotOnTheListKeepsItsShard) {
   EXPECT_EQ(count(plan.give), 0U);
 }
 
+// A server of an older version is on the list, and can lead nothing.
+TEST(SharingTest, AShardThatCameBackIsNotGivenAgainBeforeOtherServersAreThere) {
+  Sharing a("a", kTimes);
+  SharedShards view{{"a", "b"}, {"a", "a"}};
+  a.plan(view, at(0s));
+  EXPECT_TRUE(a.plan(view, at(10s)).give[1]);
+  view.leaders[1] = "";
+  a.plan(view, at(11s));
+  view.leaders[1] = "a";
+  a.plan(view, at(12s));
+  const auto plan = a.plan(view, at(22s));
+  EXPECT_FALSE(plan.give[1]);
+  EXPECT_TRUE(plan.give[0]) << "the other one was not tried";
+  view.servers = {"a", "c"};
+  a.plan(view, at(23s));
+  EXPECT_TRUE(a.plan(view, at(33s)).give[1]);
+}
+
 // Servers that follow their plans, from any start, end even, and then nothing moves.
 TEST(SharingTest, EveryBeginningEndsEven) {
   for (std::size_t servers = 1; servers <= 5; ++servers) {
