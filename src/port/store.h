@@ -199,8 +199,8 @@ class Store {
   // wait. From any thread; does not block. For stores that could answer the next one nevertheless.
   virtual void give_up_renewal() noexcept {}
   // A call of renew() has names of one group only. So where a store is made of parts that fail one
-  // by one, no renewal waits for the answer of another part. Such a store must not block in renew(),
-  // and ends by itself what hangs. Pure, from any thread.
+  // by one, no renewal waits for another part's answer. Such a store does not block in renew(), and
+  // ends by itself what hangs. Pure, from any thread.
   virtual std::uint32_t renewal_group(std::string_view /*name*/) const { return 0; }
   virtual void release(AcquisitionRequest request, Done<EndStatus> done) = 0;
   virtual void cancel(AcquisitionRequest request, Done<EndStatus> done) = 0;

@@ -109,6 +109,18 @@ class HoldfastStore final : public redis::ScriptStore {
     return {};
   }
 
+  // One try to connect ends then, and the next server or shard has its turn.
+  base::BootInstant round_end(base::BootInstant deadline) const {
+    return std::min(deadline, base::BootClock::now() + 2 * remote_->address.connect_timeout);
+  }
+  // In place of connect(): another shard of the same service has told this.
+  void believe(const HoldfastStore& other, base::BootInstant deadline) {
+    if (&other == this) return;
+    durable_ = other.durable_;
+    shared_ = other.shared_;
+    subscriber_.ensure(deadline, [](const Result<void>&) {});
+  }
+
   Guarantees guarantees() const override { return holdfast::guarantees(durable_, shared_); }
 
   void renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
@@ -305,11 +317,17 @@ Result<void> do_servers_job(port::ServersJob& job, const redis::RedisAddress& ad
   return {};
 }
 
+Result<redis::RemotePtr> make_remote(redis::RedisAddress address,
+                                     const port::Endpoint& first = {}) {
+  auto primary = std::make_shared<holdfast::ServicePrimary>(address, first);
+  return redis::Remote::make(std::move(address), std::move(primary));
+}
+
 // The address may name one shard.
 Result<std::unique_ptr<port::Store>> open_one(redis::RedisAddress address,
-                                              const port::StoreContext& context) {
-  auto primary = std::make_shared<holdfast::ServicePrimary>(address);
-  auto remote = redis::Remote::make(std::move(address), std::move(primary));
+                                              const port::StoreContext& context,
+                                              const port::Endpoint& first = {}) {
+  auto remote = make_remote(std::move(address), first);
   if (!remote) return remote.error();
   if (context.records != nullptr) return holdfast::make_records(*std::move(remote), context);
   auto store = std::make_unique<HoldfastStore>(*std::move(remote), context);
@@ -317,25 +335,68 @@ Result<std::unique_ptr<port::Store>> open_one(redis::RedisAddress address,
   return std::unique_ptr<port::Store>(std::move(store));
 }
 
+// The leader of the shard, if the address names it as it calls itself; or a server that answers.
+port::Endpoint first_server(const redis::RedisAddress& address,
+                            const holdfast::ServiceShards& shards, std::uint32_t shard) {
+  for (const port::Endpoint& each : address.nodes) {
+    if (each.text() == shards.leaders[shard]) return each;
+  }
+  return shards.told_by;
+}
+
+using HoldfastStores = std::vector<std::unique_ptr<HoldfastStore>>;
+
+// Connects to one shard, which tells what holds for all of them. The others connect when they are
+// used: one that has no leader must not keep a client from the others.
+Result<void> connect_to_one(const HoldfastStores& stores, const holdfast::ServiceShards& shards,
+                            const port::StoreContext& context) {
+  std::vector<HoldfastStore*> order;
+  for (std::size_t shard = 0; shard < stores.size(); ++shard) {
+    const bool answers = shards.leaders[shard] == shards.told_by.text();
+    order.insert(answers ? order.begin() : order.end(), stores[shard].get());
+  }
+  for (;;) {
+    Error last(Errc::kUnavailable, "");
+    for (HoldfastStore* const each : order) {
+      const auto connected = each->try_to_connect(each->round_end(context.open_by));
+      if (!connected && connected.error().code() != Errc::kUnavailable) return connected;
+      if (!connected) last = connected.error();
+      if (!connected) continue;
+      for (const auto& other : stores) other->believe(*each, context.open_by);
+      return {};
+    }
+    if (context.open_by == base::BootInstant::max() ||
+        base::BootClock::now() + kBetweenTries >= context.open_by) {
+      return last;
+    }
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+}
+
 // A service with several shards refuses a client that names none. All records are in the first one.
 Result<std::unique_ptr<port::Store>> open_shards(redis::RedisAddress address,
                                                  const port::StoreContext& context) {
-  const auto shards = holdfast::ask_for_shards(address);
+  const auto shards = holdfast::ask_for_shards(
+      address, std::min(context.open_by, base::BootClock::now() + address.connect_timeout));
   if (!shards) return shards.error();
   if (context.records != nullptr) {
     address.shard = 0;
-    return open_one(std::move(address), context);
+    const port::Endpoint first = first_server(address, *shards, 0);
+    return open_one(std::move(address), context, first);
+  }
+  HoldfastStores stores;
+  for (std::uint32_t shard = 0; shard < shards->count; ++shard) {
+    address.shard = shard;
+    auto remote = make_remote(address, first_server(address, *shards, shard));
+    if (!remote) return remote.error();
+    stores.push_back(std::make_unique<HoldfastStore>(*std::move(remote), context));
+  }
+  if (const auto connected = connect_to_one(stores, *shards, context); !connected) {
+    for (const auto& each : stores) each->close(base::BootClock::now());
+    return connected.error();
   }
   std::vector<std::unique_ptr<port::Store>> opened;
-  for (std::uint32_t shard = 0; shard < *shards; ++shard) {
-    address.shard = shard;
-    auto one = open_one(address, context);
-    if (!one) {
-      for (const auto& each : opened) each->close(base::BootClock::now());
-      return one.error();
-    }
-    opened.push_back(*std::move(one));
-  }
+  for (auto& each : stores) opened.push_back(std::move(each));
   return holdfast::make_sharded_store(std::move(opened));
 }
 

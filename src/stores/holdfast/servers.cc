@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
 
 #include "holdfast/detail/number.h"
+#include "src/base/local_mutex.h"
+#include "src/base/thread.h"
 #include "src/stores/holdfast/url.h"
 #include "src/stores/redis/protocol/reply.h"
 #include "src/stores/redis/protocol/script_call.h"
@@ -43,6 +46,8 @@ class OneServer {
     if (!replies) return replies.error();
     return replies->front();
   }
+  // Ends the question under way. From any thread.
+  void give_up() noexcept { link_->give_up(); }
 
  private:
   explicit OneServer(redis::RemotePtr remote)
@@ -73,6 +78,17 @@ std::uint64_t number(const std::string& info, const std::string& name) {
   return ::holdfast::detail::parse_number<std::uint64_t>(field(info, name)).value_or(0);
 }
 
+// Words with commas between them; nothing stays empty words.
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> words;
+  for (std::size_t from = 0; !list.empty() && from <= list.size();) {
+    const std::size_t comma = std::min(list.find(',', from), list.size());
+    words.push_back(list.substr(from, comma - from));
+    from = comma + 1;
+  }
+  return words;
+}
+
 ServerStatus status_of(const Result<redis::Reply>& reply, const port::Endpoint& server) {
   ServerStatus status;
   status.address = server.text();
@@ -97,6 +113,7 @@ ServerStatus status_of(const Result<redis::Reply>& reply, const port::Endpoint& 
   status.waiters = number(info, "waiters");
   status.full = field(info, "journal_full") == "1";
   status.shards = std::max<std::uint32_t>(static_cast<std::uint32_t>(number(info, "shards")), 1);
+  if (status.shards > 1) status.leader = field(info, "shard_leaders");
   const std::string led = field(info, "shards_led");
   if (!led.empty()) {
     status.leading = static_cast<std::uint32_t>(std::count(led.begin(), led.end(), ',')) + 1;
@@ -109,6 +126,65 @@ ServerStatus status_of(const Result<redis::Reply>& reply, const port::Endpoint& 
 ServerStatus status_of_server(const redis::RedisAddress& address, const port::Endpoint& server) {
   return status_of(ask(address, server, {"INFO"}), server);
 }
+
+// Asks all servers at the same time, and ends the other questions when one has answered.
+class AllServers {
+ public:
+  AllServers(const redis::RedisAddress& address, base::BootInstant by) : address_(address) {
+    const base::LocalLock lock(mutex_);
+    for (const port::Endpoint& each : address.nodes) {
+      auto server = OneServer::make(address, each);
+      if (!server) continue;  // The TLS files were read before.
+      servers_.push_back(std::make_unique<OneServer>(*std::move(server)));
+      ++asking_;
+      threads_.push_back(
+          base::start_thread("holdfast-ask", [this, server = servers_.back().get(), each, by] {
+            tell(status_of(server->ask({"INFO"}, by), each), each);
+          }));
+    }
+  }
+  // A question that is given up just before it is sent does not notice, so this tries again.
+  ~AllServers() {
+    mutex_.lock();
+    while (asking_ > 0) {
+      for (const auto& each : servers_) each->give_up();
+      changed_.wait_for(mutex_, std::chrono::milliseconds(10));
+    }
+    mutex_.unlock();
+    for (std::thread& each : threads_) each.join();
+  }
+  AllServers(const AllServers&) = delete;
+  AllServers& operator=(const AllServers&) = delete;
+
+  Result<ServiceShards> first_with_shards() {
+    const base::LocalLock lock(mutex_);
+    while (!found_ && asking_ > 0) changed_.wait(mutex_);
+    if (found_) return *found_;
+    if (answered_) return Error(Errc::kUnsupported, address_.display() + ": has one shard");
+    return Error(Errc::kUnavailable, address_.display() + ": no server answers");
+  }
+
+ private:
+  void tell(const ServerStatus& status, const port::Endpoint& server) {
+    const base::LocalLock lock(mutex_);
+    --asking_;
+    answered_ = answered_ || status.trouble.empty();
+    if (!found_ && status.trouble.empty() && status.shards > 1) {
+      found_ = ServiceShards{status.shards, server, split(status.leader)};
+      found_->leaders.resize(status.shards);
+    }
+    changed_.notify_all();
+  }
+
+  const redis::RedisAddress& address_;
+  base::LocalMutex mutex_;
+  base::LocalCondition changed_;
+  std::size_t asking_ HOLDFAST_GUARDED_BY(mutex_) = 0;
+  bool answered_ HOLDFAST_GUARDED_BY(mutex_) = false;
+  std::optional<ServiceShards> found_ HOLDFAST_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<OneServer>> servers_;
+  std::vector<std::thread> threads_;
+};
 
 // A call of operators, which a server of before does not know.
 Result<redis::Reply> checked_call(Result<redis::Reply> reply, const std::string& where) {
@@ -188,14 +264,9 @@ Result<std::vector<ServerStatus>> ask_servers(const redis::RedisAddress& address
   return all;
 }
 
-Result<std::uint32_t> ask_for_shards(const redis::RedisAddress& address) {
-  Error last(Errc::kUnavailable, address.display() + ": no server answers");
-  for (const port::Endpoint& each : address.nodes) {
-    const ServerStatus status = status_of_server(address, each);
-    if (status.trouble.empty() && status.shards > 1) return status.shards;
-    if (status.trouble.empty()) last = {Errc::kUnsupported, address.display() + ": has one shard"};
-  }
-  return last;
+Result<ServiceShards> ask_for_shards(const redis::RedisAddress& address, base::BootInstant by) {
+  AllServers all(address, by);
+  return all.first_with_shards();
 }
 
 Result<std::string> ask_to_step_down(const redis::RedisAddress& address) {

@@ -20,9 +20,15 @@ namespace holdfast::stores::holdfast {
 // Errors: of the TLS files only.
 Result<std::vector<ServerStatus>> ask_servers(const redis::RedisAddress& address);
 
-// How many shards the service has: two or more. Errors: kUnsupported: one; kUnavailable: no server
-// answers.
-Result<std::uint32_t> ask_for_shards(const redis::RedisAddress& address);
+// A service with two shards or more, as the server that answers first tells. All are asked at once,
+// so one that hangs costs no time.
+struct ServiceShards {
+  std::uint32_t count = 0;
+  port::Endpoint told_by{};
+  std::vector<std::string> leaders{};  // By shard; empty: not known.
+};
+// Errors: kUnsupported: the service has one shard; kUnavailable: no server answers by then.
+Result<ServiceShards> ask_for_shards(const redis::RedisAddress& address, base::BootInstant by);
 
 // The address of the server that was asked. Errors: see holdfast/stores.h.
 Result<std::string> ask_to_step_down(const redis::RedisAddress& address);

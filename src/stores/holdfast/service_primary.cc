@@ -1,5 +1,7 @@
 #include "src/stores/holdfast/service_primary.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "holdfast/detail/number.h"
@@ -25,13 +27,16 @@ redis::Endpoints named(redis::Endpoints endpoints, const std::string& host) {
 
 }  // namespace
 
-ServicePrimary::ServicePrimary(const redis::RedisAddress& address)
+ServicePrimary::ServicePrimary(const redis::RedisAddress& address, const port::Endpoint& first)
     : hosts_(hosts_of(address)), shard_(address.shard.value_or(0)) {
   for (const port::Endpoint& each : address.nodes) {
     redis::RedisAddress one = address;
     one.host = each.host;
     one.port = each.port;
     servers_.push_back({each.host, std::make_unique<redis::Resolver>(one)});
+    if (each.text() == first.text()) {
+      std::rotate(servers_.begin(), std::prev(servers_.end()), servers_.end());
+    }
   }
 }
 

@@ -26,7 +26,9 @@ namespace holdfast::stores::holdfast {
 
 class ServicePrimary final : public redis::Primary {
  public:
-  explicit ServicePrimary(const redis::RedisAddress& address);
+  // `first`: the server to try before the others, as long as none has answered; it may be none of
+  // the address.
+  explicit ServicePrimary(const redis::RedisAddress& address, const port::Endpoint& first = {});
 
   bool asks_term() const noexcept override { return true; }
   Result<std::uint64_t> judge_term(std::string_view attached) override;

@@ -9,7 +9,7 @@
 
 #include "src/base/abandon.h"
 #include "src/port/shards.h"
-#include "src/stores/holdfast/renewal_lanes.h"
+#include "src/stores/holdfast/shard_renewals.h"
 
 namespace holdfast::stores::holdfast {
 namespace {
@@ -30,10 +30,29 @@ struct Gathered {
   std::optional<Error> failure;  // The first one.
 };
 
+Error of_shard(std::size_t shard, const Error& error) {
+  return {error.code(), "shard " + std::to_string(shard) + ": " + error.message()};
+}
+
+std::vector<Finding> joined(const std::vector<std::vector<Finding>>& found) {
+  std::vector<Finding> all;
+  for (std::size_t shard = 0; shard < found.size(); ++shard) {
+    for (Finding each : found[shard]) {
+      const bool known = std::any_of(all.begin(), all.end(), [&](const Finding& other) {
+        return other.topic == each.topic && other.severity == each.severity;
+      });
+      if (known && each.topic != "server") continue;
+      if (each.topic == "server") each.what = "shard " + std::to_string(shard) + ": " + each.what;
+      all.push_back(std::move(each));
+    }
+  }
+  return all;
+}
+
 class ShardedStore final : public port::Store {
  public:
   explicit ShardedStore(std::vector<std::unique_ptr<port::Store>> shards)
-      : shards_(std::move(shards)), lanes_(std::make_shared<RenewalLanes>(shards_)) {}
+      : shards_(std::move(shards)), renewals_(std::make_shared<ShardRenewals>(shards_)) {}
 
   Guarantees guarantees() const override {
     Guarantees result = shards_.front()->guarantees();
@@ -112,10 +131,10 @@ class ShardedStore final : public port::Store {
   void probe(BootInstant deadline, Done<std::vector<Finding>> done) override;
   void close(BootInstant deadline) override {
     for (const auto& each : shards_) each->close(deadline);
-    lanes_->stop();
+    renewals_->stop();
   }
   void abandon_after_fork() noexcept override {
-    base::abandon(std::move(lanes_));
+    base::abandon(std::move(renewals_));
     for (const auto& each : shards_) each->abandon_after_fork();
   }
 
@@ -136,7 +155,7 @@ class ShardedStore final : public port::Store {
         if (answer) {
           gathered->answers[i] = *std::move(answer);
         } else if (!gathered->failure) {
-          gathered->failure = answer.error();
+          gathered->failure = of_shard(i, answer.error());
         }
         if (--gathered->left > 0) return;
         gathered->failure ? done(*gathered->failure) : done(std::move(gathered->answers));
@@ -145,7 +164,7 @@ class ShardedStore final : public port::Store {
   }
 
   const std::vector<std::unique_ptr<port::Store>> shards_;
-  std::shared_ptr<RenewalLanes> lanes_;
+  std::shared_ptr<ShardRenewals> renewals_;
 };
 
 // The session sends the renewals of each shard by themselves. What comes together is answered
@@ -165,20 +184,20 @@ void ShardedStore::renew(std::vector<port::RenewItem> items, BootInstant deadlin
   }
   if (parts.size() == 1) {
     auto& [shard, part] = *parts.begin();
-    return lanes_->renew(shard, std::move(part.items), deadline, std::move(done));
+    return renewals_->renew(shard, std::move(part.items), deadline, std::move(done));
   }
   auto whole = std::make_shared<Gathered<Result<AcquisitionState>>>();
   whole->answers.assign(items.size(), AcquisitionState{});
   whole->left = parts.size();
   for (auto& [shard, part] : parts) {
-    lanes_->renew(shard, std::move(part.items), deadline,
-                  [whole, places = std::move(part.places), done](const Result<States>& states) {
-                    for (std::size_t i = 0; i < places.size(); ++i) {
-                      whole->answers[places[i]] =
-                          states ? (*states)[i] : Result<AcquisitionState>(states.error());
-                    }
-                    if (--whole->left == 0) done(std::move(whole->answers));
-                  });
+    renewals_->renew(shard, std::move(part.items), deadline,
+                     [whole, places = std::move(part.places), done](const Result<States>& states) {
+                       for (std::size_t i = 0; i < places.size(); ++i) {
+                         whole->answers[places[i]] =
+                             states ? (*states)[i] : Result<AcquisitionState>(states.error());
+                       }
+                       if (--whole->left == 0) done(std::move(whole->answers));
+                     });
   }
 }
 
@@ -213,27 +232,24 @@ void ShardedStore::watch(std::string prefix, port::EventSink sink, BootInstant d
       });
 }
 
-// A finding that all shards have is told once.
+// A finding that all shards have is told once. A shard that does not answer is a finding itself,
+// unless none does.
 void ShardedStore::probe(BootInstant deadline, Done<std::vector<Finding>> done) {
   using Findings = std::vector<Finding>;
+  const auto silent = std::make_shared<std::vector<Error>>();
   ask_all<Findings>(
-      [&](port::Store& shard, Done<Findings> told) { shard.probe(deadline, std::move(told)); },
-      [done = std::move(done)](Result<std::vector<Findings>> found) {
+      [&](port::Store& shard, Done<Findings> told) {
+        shard.probe(deadline, [silent, told = std::move(told)](Result<Findings> found) {
+          if (found) return told(std::move(found));
+          silent->push_back(found.error());
+          told(Findings{{Severity::kProblem, "server", silent->back().message(),
+                         "'holdfast server status' shows which server leads the shard"}});
+        });
+      },
+      [silent, shards = shards_.size(),
+       done = std::move(done)](const Result<std::vector<Findings>>& found) {
         if (!found) return done(found.error());
-        Findings all;
-        for (std::size_t shard = 0; shard < found->size(); ++shard) {
-          for (Finding& each : (*found)[shard]) {
-            const bool known = std::any_of(all.begin(), all.end(), [&](const Finding& other) {
-              return other.topic == each.topic && other.severity == each.severity;
-            });
-            if (known && each.topic != "server") continue;
-            if (each.topic == "server") {
-              each.what = "shard " + std::to_string(shard) + ": " + each.what;
-            }
-            all.push_back(std::move(each));
-          }
-        }
-        done(std::move(all));
+        silent->size() == shards ? done(silent->front()) : done(joined(*found));
       });
 }
 

@@ -21,16 +21,16 @@
 
 namespace holdfast::stores::holdfast {
 
-class RenewalLanes {
+class ShardRenewals {
  public:
   using States = std::vector<Result<port::AcquisitionState>>;
 
-  explicit RenewalLanes(const std::vector<std::unique_ptr<port::Store>>& stores);
-  ~RenewalLanes();
-  RenewalLanes(const RenewalLanes&) = delete;
-  RenewalLanes& operator=(const RenewalLanes&) = delete;
+  explicit ShardRenewals(const std::vector<std::unique_ptr<port::Store>>& stores);
+  ~ShardRenewals();
+  ShardRenewals(const ShardRenewals&) = delete;
+  ShardRenewals& operator=(const ShardRenewals&) = delete;
 
-  void renew(std::size_t lane, std::vector<port::RenewItem> items, base::BootInstant deadline,
+  void renew(std::size_t shard, std::vector<port::RenewItem> items, base::BootInstant deadline,
              port::Done<States> done);
   void stop();
 
@@ -41,7 +41,7 @@ class RenewalLanes {
     base::BootInstant waits_until{};  // Behind another one.
     port::Done<States> done;
   };
-  struct Lane {
+  struct Queue {
     port::Store* store = nullptr;
     bool busy = false;
     std::deque<Batch> waiting{};
@@ -49,15 +49,15 @@ class RenewalLanes {
     std::thread thread{};  // From the first batch on.
   };
 
-  void run(Lane& lane);
+  void run(Queue& queue);
   void watch();
   base::BootInstant give_up_what_hangs(base::BootInstant now) HOLDFAST_REQUIRES(mutex_);
 
   base::LocalMutex mutex_;
   base::LocalCondition waits_changed_;
   bool stopping_ HOLDFAST_GUARDED_BY(mutex_) = false;
-  std::vector<std::unique_ptr<Lane>> lanes_;  // Their contents: with the mutex.
-  std::thread watcher_;                       // From the first batch on that has to wait.
+  std::vector<std::unique_ptr<Queue>> queues_;  // Their contents: with the mutex.
+  std::thread watcher_;                         // From the first batch on that has to wait.
 };
 
 }  // namespace holdfast::stores::holdfast
