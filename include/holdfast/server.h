@@ -72,7 +72,7 @@ struct ServerOptions {
   // Only for a new journal in etcd, or in memory: its locks are spread over so many shards, at most
   // 64, each with a leader of its own. The servers on the journal share them evenly. The number is
   // kept for good; another one is refused. 0: as many as the journal has, and one in a new one.
-  // Several shards cannot take several locks in one step, and have no HTTP port.
+  // Several shards cannot take several locks in one step.
   std::uint32_t shards = 0;
   // The address that servers on a shared journal tell of this one. Empty: that of `listen`.
   std::string advertise{};

@@ -110,7 +110,7 @@ struct ServerStatus {
   std::string address{};  // As the URL names it.
   std::string trouble{};  // Why it did not answer; the rest is empty then.
   bool leads = false;
-  std::string leader{};  // While it stands by: who leads; empty: not known.
+  std::string leader{};  // While it stands by: who leads, if known. Of N shards: "A,,B", one each.
   std::string version{};
   std::string journal_id{};
   std::string term{};

@@ -383,7 +383,7 @@ way, and ends with 0. SIGHUP makes it read the users and the certificate again.
   --shards N        a new journal in etcd, or in memory, spreads its locks over N shards, 64 at
                     most (default 1). Each has its own leader, and the servers share them evenly.
                     The number is kept for good. Several shards cannot take several locks in one
-                    step, and have no --http
+                    step
   --advertise ADDR  the address that servers on a shared journal tell of this one; by default that
                     of --listen
   --config FILE     a file in TOML, whose table [serve] has these options with '_' for '-':
@@ -420,7 +420,8 @@ of --store. On a server with users all of them but status ask for the right `adm
                     put the copy back, as FOLDER/journal.db, which must not be there. A server on it
                     grants nothing for 24 h, because clients may count on grants that came after the
                     backup. When all clients are stopped, start it with --clients-stopped
-  status            ask each server that the URL names; exit status 0: one leads, 1: none does
+  status            ask each server that the URL names; exit status 0: one leads, 1: none does, or
+                    none leads one of several shards
   members           ask one of them for all servers on its journal, also for those not named
   step-down         have the server that leads hand over to another one; holders keep their leases.
                     Not for several shards, which the servers share by themselves
@@ -432,8 +433,9 @@ of --store. On a server with users all of them but status ask for the right `adm
   --json            print one object: journal_id, term, batches, bytes, locks, holders, waiters; or
                     hash; servers, each with address and trouble, or address, leads, leader,
                     version, journal_id, term, pid, uptime_s, connections, holders, waiters, full,
-                    shards, leading (so many of them); members, each with address, version, leads,
-                    shards, since; stepped_down and leader; or drained, the address
+                    shards, leading (so many of them), shard_leaders (of several), and
+                    vacant_shards; members, each with address, version, leads, shards, since;
+                    stepped_down and leader; or drained, the address
   --log-format F    the format of stderr: text, json or logfmt
   -q, --quiet       print failures only
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -76,11 +77,21 @@ std::string role_of(const ServerStatus& server) {
   return server.leader.empty() ? "stands by" : "stands by for " + printable(server.leader);
 }
 
+// The server that leads each of several shards; empty: not known.
+std::vector<std::string> shard_leaders(const ServerStatus& server) {
+  std::vector<std::string> leaders;
+  if (server.shards == 1 || server.leader.empty()) return leaders;
+  std::istringstream list(server.leader);
+  for (std::string each; std::getline(list, each, ',');) leaders.push_back(each);
+  leaders.resize(server.shards);
+  return leaders;
+}
+
 Json to_json(const ServerStatus& server) {
   if (!server.trouble.empty()) return {{"address", server.address}, {"trouble", server.trouble}};
   return {{"address", server.address},
           {"leads", server.leads},
-          {"leader", server.leader},
+          {"leader", server.shards > 1 ? "" : server.leader},
           {"version", server.version},
           {"journal_id", server.journal_id},
           {"term", server.term},
@@ -91,10 +102,28 @@ Json to_json(const ServerStatus& server) {
           {"waiters", server.waiters},
           {"full", server.full},
           {"shards", server.shards},
-          {"leading", server.leading}};
+          {"leading", server.leading},
+          {"shard_leaders", shard_leaders(server)}};
 }
 
-// 0: one of them leads, 1: none does.
+// No server leads these shards, as far as these servers know.
+std::vector<std::size_t> vacant_shards(const std::vector<ServerStatus>& servers) {
+  std::vector<bool> led;
+  for (const ServerStatus& each : servers) {
+    const auto leaders = shard_leaders(each);
+    led.resize(std::max(led.size(), leaders.size()));
+    for (std::size_t shard = 0; shard < leaders.size(); ++shard) {
+      led[shard] = led[shard] || !leaders[shard].empty();
+    }
+  }
+  std::vector<std::size_t> vacant;
+  for (std::size_t shard = 0; shard < led.size(); ++shard) {
+    if (!led[shard]) vacant.push_back(shard);
+  }
+  return vacant;
+}
+
+// 0: one of them leads, and no shard is without a leader. 1: otherwise.
 int show_status(const ServerToolOptions& options, const std::vector<ServerStatus>& servers) {
   Table table({"SERVER", "ROLE", "TERM", "UP", "CONNECTIONS", "HOLDERS", "WAITERS"});
   Json json = {{"servers", Json::array()}};
@@ -113,9 +142,14 @@ int show_status(const ServerToolOptions& options, const std::vector<ServerStatus
                std::to_string(each.connections), std::to_string(each.holders),
                std::to_string(each.waiters)});
   }
+  const auto vacant = vacant_shards(servers);
+  for (const std::size_t each : vacant) {
+    troubles += "no server leads shard " + std::to_string(each) + "\n";
+  }
+  json["vacant_shards"] = vacant;
   const int told =
       answer(options.common, json, table.to_string(colour_wanted(), terminal_width()) + troubles);
-  return told == 0 && !led ? 1 : told;
+  return told == 0 && (!led || !vacant.empty()) ? 1 : told;
 }
 
 const ServerStatus* leader_of(const std::vector<ServerStatus>& servers) {

@@ -58,7 +58,7 @@ struct Server::Impl final : server::ShardOwner {
         place(its_first->place()),
         shared(its_first->is_shared()),
         front(io, tuning.front, greeting(), its_shards),
-        http(io, tuning.http, greeting(), http_names(options)),
+        http(io, tuning.http, greeting(), http_names(options), its_shards),
         shards(its_shards),
         first(std::move(its_first)) {
     front.warn_by([this](const std::string& what) { warn(what); });
@@ -75,23 +75,23 @@ struct Server::Impl final : server::ShardOwner {
             .place = place};
   }
 
-  // --- Of one shard. Both ports hear of it; HTTP is served where there is one shard.
+  // --- Of one shard. Both ports hear of it.
   void serve(std::uint32_t shard, server::Service& service) override {
     front.serve(shard, service);
-    if (shards.size() == 1) http.serve(service);
+    http.serve(shard, service);
   }
   void stand_by(std::uint32_t shard, const std::string& leader) override {
     front.stand_by(shard, leader);
-    if (shards.size() == 1) http.stand_by(leader);
+    http.stand_by(shard, leader);
   }
   void on_push(std::uint32_t shard, const server::ClientName& client,
                const port::Push& push) override {
     front.on_push(shard, client, push);
-    if (shards.size() == 1) http.on_push(client, push);
+    http.on_push(client, push);
   }
   void on_effect(std::uint32_t shard, const machine::Effect& effect, machine::Instant at) override {
     front.on_effect(shard, effect, at);
-    if (shards.size() == 1) http.on_effect(effect);
+    http.on_effect(effect);
   }
   void on_term_end(std::uint32_t shard, const Error& reason) override {
     front.on_stopped(shard);
@@ -152,10 +152,6 @@ struct Server::Impl final : server::ShardOwner {
   Result<void> start() {
     auto door = read_door();
     if (!door) return door.error();
-    if (shards.size() > 1 && !options.http.empty()) {
-      return Error(Errc::kUnsupported,
-                   "HTTP serves one shard so far: start a server with several without --http");
-    }
     http.guard(*door);
     front.guard(*std::move(door));
     // First the port: a second server on it must not wait for the journal.
@@ -166,6 +162,7 @@ struct Server::Impl final : server::ShardOwner {
       http_address = http.address();
     }
     told = options.advertise.empty() ? address : options.advertise;
+    front.tell_address(told);
     http.tell_address(told);
     if (shared) join_members();
     make_shards();

@@ -540,6 +540,17 @@ void Service::change_kept(const Change& change, Done<std::optional<std::uint64_t
       [&](Shard& shard, machine::Instant now) { shard.change_kept(now, change, std::move(done)); });
 }
 
+void Service::State::add(const State& other) {
+  holders += other.holders;
+  waiters += other.waiters;
+  uncommitted += other.uncommitted;
+  full = full || other.full;
+  disk = other.disk;
+  commits += other.commits;
+  commit_time += other.commit_time;
+  quiet = std::max(quiet, other.quiet);
+}
+
 Service::State Service::state() const {
   const Shard& shard = *impl_->shard;
   machine::Duration quiet{};

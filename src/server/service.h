@@ -115,6 +115,9 @@ class Service {
     std::uint64_t commits = 0;  // Those of this term, and their time together.
     std::chrono::nanoseconds commit_time{};
     machine::Duration quiet{};  // A restored copy grants nothing for so long from now on.
+
+    // Those of another shard of this server, whose journal is in the same place.
+    void add(const State& other);
   };
   State state() const;
 

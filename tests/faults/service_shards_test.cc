@@ -1,9 +1,11 @@
 // `holdfast serve` with several shards, as several processes on one journal in etcd: they share the
 // shards evenly, and move them when one joins, is drained or dies.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -224,6 +226,95 @@ TEST(ServiceShardsTest, AServerThatStandsStillHoldsUpItsOwnShardsOnly) {
   EXPECT_EQ(served, members[1].leading);
   service[0].resume();
   EXPECT_TRUE(eventually([&] { return service.is_even(); }, kLong));
+}
+
+// The first server of the URL hangs. A client that comes now, doctor and the leases at the other
+// server go on.
+TEST(ServiceShardsTest, AServerThatHangsKeepsNoClientFromTheOthersShards) {
+  ShardedService service(2, "60s");
+  const Client one = connect(service.url());
+  auto leases = hold_all(one, 6s);
+  const auto status = service_status(service.url());
+  ASSERT_TRUE(status) << status.error().message();
+  const auto hangs = [&](std::uint32_t shard) {
+    std::istringstream leaders(status->back().leader);
+    std::string leader;
+    for (std::uint32_t i = 0; i <= shard; ++i) std::getline(leaders, leader, ',');
+    return leader == status->front().address;
+  };
+  service[0].pause();
+  const auto began = base::BootClock::now();
+  const auto late = Client::connect(service.url());
+  ASSERT_TRUE(late) << late.error().message();
+  EXPECT_LT(base::BootClock::now() - began, 20s) << "not the 60 s of the URL";
+  std::size_t reached = 0;
+  for (std::uint32_t shard = 0; shard < kShards; ++shard) {
+    if (hangs(shard)) continue;
+    const auto info = late->inspect(name_in(shard));
+    EXPECT_TRUE(info && *info) << info.error().message();
+    ++reached;
+  }
+  EXPECT_EQ(reached, 2U);
+  const auto report = late->doctor();
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(std::count_if(report->findings.begin(), report->findings.end(),
+                          [](const Finding& each) { return each.severity == Severity::kProblem; }),
+            2);
+  // Those that hang are lost in time; the others outlast them.
+  for (std::uint32_t shard = 0; shard < kShards; ++shard) {
+    if (hangs(shard)) EXPECT_TRUE(fires(leases[shard].lost()));
+  }
+  for (std::uint32_t shard = 0; shard < kShards; ++shard) {
+    if (!hangs(shard)) EXPECT_TRUE(leases[shard].held()) << leases[shard].name();
+  }
+  service[0].resume();
+}
+
+// Each server's HTTP port has the locks of its own shards, and says who has the others.
+TEST(ServiceShardsTest, HttpAnswersForTheShardsOfItsServer) {
+  const EtcdCluster etcd;
+  const std::array<support::ReservedPort, 2> http;
+  std::vector<std::unique_ptr<HoldfastServer>> servers;
+  for (const auto& port : http) {
+    servers.push_back(std::make_unique<HoldfastServer>(
+        support::HoldfastOptions{.journal = etcd.url("/locks?leadership=2s"),
+                                 .arguments = {"--shards", std::to_string(kShards), "--http",
+                                               "127.0.0.1:" + std::to_string(port.number())}}));
+  }
+  const auto get = [&](std::size_t server, const std::string& path) {
+    const std::string request =
+        "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + "Connection: close\r\n\r\n";
+    return support::exchange_on_loopback(http[server].number(), request, 5s);
+  };
+  const auto address = [&](std::size_t server) {
+    return "127.0.0.1:" + std::to_string(servers[server]->port());
+  };
+  EXPECT_TRUE(eventually(
+      [&] {
+        return get(0, "/v1/server").find("\"leading\":2") != std::string::npos &&
+               get(1, "/v1/server").find("\"leading\":2") != std::string::npos;
+      },
+      kLong));
+  const Client client = connect("holdfast://" + address(0) + "," + address(1));
+  const auto leases = hold_all(client);
+  std::size_t seen = 0;
+  for (std::size_t server = 0; server < 2; ++server) {
+    const std::string all = get(server, "/v1/locks");
+    EXPECT_NE(all.find("\"leader\":\"" + address(1 - server) + "\""), std::string::npos) << all;
+    for (std::uint32_t shard = 0; shard < kShards; ++shard) {
+      const std::string name = name_in(shard);
+      const bool here = all.find("\"name\":\"" + name + "\"") != std::string::npos;
+      seen += here ? 1 : 0;
+      const std::string one = get(server, "/v1/locks/" + name);
+      EXPECT_TRUE(one.starts_with(here ? "HTTP/1.1 200" : "HTTP/1.1 503")) << one;
+      if (!here) EXPECT_NE(one.find(address(1 - server)), std::string::npos) << one;
+    }
+  }
+  EXPECT_EQ(seen, kShards);
+  servers[0]->kill9();
+  EXPECT_TRUE(eventually(
+      [&] { return get(1, "/readyz").find("leads 4 of 4") != std::string::npos; }, kLong));
+  EXPECT_EQ(get(1, "/v1/locks").find("elsewhere"), std::string::npos);
 }
 
 TEST(ServiceShardsTest, NeverTwoAreInsideWhileServersAreKilled) {

@@ -73,7 +73,7 @@ void run(std::string_view input) {
       continue;
     }
     server::HttpScene scene;
-    scene.service = &serving.service;
+    scene.shards.front().service = &serving.service;
     scene.waits = &serving.waits;
     std::optional<server::HttpAnswer> answered;
     const auto departure = std::make_shared<server::HttpDeparture>();

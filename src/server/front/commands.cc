@@ -241,7 +241,8 @@ void info(const CommandInput& input) {
       "\r\nleader:" + context.leader() + "\r\njournal:" + context.greeting().journal +
       "\r\njournal_id:" + context.journal_id(connection) + "\r\nterm:" + context.term(connection) +
       "\r\nshards:" + std::to_string(context.shards()) + "\r\nshards_led:" + shard_list(context) +
-      "\r\n" + state_lines(context.state(connection));
+      "\r\nshard_leaders:" + context.shard_leaders() + "\r\n" +
+      state_lines(context.state(connection));
   std::string bytes;
   append_text(bytes, text);
   input.connection.reply(bytes);

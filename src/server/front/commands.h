@@ -43,6 +43,9 @@ class CommandContext {
   virtual std::uint32_t shards() const = 0;
   virtual std::vector<std::uint32_t> led_shards() const = 0;
   bool leads() const { return !led_shards().empty(); }
+  // The servers that lead the shards, if there are several, with commas between them. An empty
+  // word: not known.
+  virtual std::string shard_leaders() const = 0;
   // Has this server hand over what it leads, a moment later. False: no other one can lead.
   virtual bool step_down() = 0;
   // The servers on this journal. `done` may come within the call.

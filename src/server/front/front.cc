@@ -150,6 +150,7 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   std::uint32_t shards() const override { return parts.size(); }
   std::vector<std::uint32_t> led_shards() const override { return parts.led(); }
   std::string leader() const override { return parts.size() == 1 ? parts[0].leader : ""; }
+  std::string shard_leaders() const override { return parts.leaders(own_address); }
   bool step_down() override {
     if (hand_over) hand_over();
     return hand_over != nullptr;
@@ -165,7 +166,8 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   const FrontLimits limits_;
   const Greeting greeting_;
   ShardTable parts;
-  bool draining = false;  // Operators hear the end on their connections.
+  std::string own_address;  // As clients are told it.
+  bool draining = false;    // Operators hear the end on their connections.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
   std::function<void()> hand_over;  // Where another server can lead.
   std::function<void(Listed)> list = [](const Listed& done) { done(std::vector<ServerMember>()); };
@@ -592,6 +594,8 @@ Result<void> Front::listen(const std::string& address) {
 }
 
 std::string Front::address() const { return address_of(impl_->acceptor); }
+
+void Front::tell_address(const std::string& address) { impl_->own_address = address; }
 
 void Front::drain() {
   std::error_code ignored;

@@ -101,6 +101,8 @@ class Front final {
   Result<void> listen(const std::string& address);
   // With the port that the system chose.
   std::string address() const;
+  // This server's address, as clients are told it. Before the loop runs.
+  void tell_address(const std::string& address);
 
   // Takes no more connections, and of one shard no more requests. Requests under way can still be
   // answered.

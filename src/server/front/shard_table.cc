@@ -21,14 +21,7 @@ Service::State ShardTable::state(const Connection& connection) const {
   }
   Service::State sum;
   for (const Part& each : parts_) {
-    if (each.service == nullptr) continue;
-    const Service::State state = each.service->state();
-    sum.holders += state.holders;
-    sum.waiters += state.waiters;
-    sum.uncommitted += state.uncommitted;
-    sum.full = sum.full || state.full;
-    sum.quiet = std::max(sum.quiet, state.quiet);
-    sum.disk = state.disk;  // All journals are in the same place.
+    if (each.service != nullptr) sum.add(each.service->state());
   }
   return sum;
 }
@@ -39,6 +32,15 @@ std::vector<std::uint32_t> ShardTable::led() const {
     if (parts_[shard].service != nullptr) led.push_back(shard);
   }
   return led;
+}
+
+std::string ShardTable::leaders(const std::string& own) const {
+  if (size() == 1) return {};
+  std::string all;
+  for (const Part& each : parts_) {
+    all += (&each == &parts_.front() ? "" : ",") + (each.service != nullptr ? own : each.leader);
+  }
+  return all;
 }
 
 std::optional<Error> ShardTable::refuse(std::uint32_t shard) const {

@@ -131,7 +131,7 @@ TEST_F(ConsoleTest, TellsTheStateOfTheServer) {
 TEST(ServerStateTest, AServerThatStandsByNamesTheLeader) {
   HttpScene scene;
   scene.address = "192.0.2.1:7420";
-  scene.leader = "192.0.2.2:7420";
+  scene.shards.front().leader = "192.0.2.2:7420";
   const json state = json::parse(server_state(scene).body);
   EXPECT_EQ(state["leads"], false);
   EXPECT_EQ(state["leader"], "192.0.2.2:7420");

@@ -66,7 +66,8 @@ using http_detail::Peer;
 using http_detail::PeerPtr;
 
 struct HttpFront::Impl : std::enable_shared_from_this<Impl> {
-  Impl(asio::io_context& loop, HttpLimits wanted, Greeting greeting, std::vector<std::string> names)
+  Impl(asio::io_context& loop, HttpLimits wanted, Greeting greeting, std::vector<std::string> names,
+       std::uint32_t shards)
       : io(loop),
         limits(wanted),
         waits(loop, wanted.connections / 2, wanted.connections_of_address / 2),
@@ -75,6 +76,7 @@ struct HttpFront::Impl : std::enable_shared_from_this<Impl> {
         pause(loop),
         sweeper(loop) {
     scene.greeting = std::move(greeting);
+    scene.shards.resize(shards);
     scene.waits = &waits;
     hosts = {"localhost", "127.0.0.1", "[::1]"};
     for (const std::string& each : names) hosts.insert(host_of(each));
@@ -88,6 +90,7 @@ struct HttpFront::Impl : std::enable_shared_from_this<Impl> {
   void leave(const std::string& address);
   void close(const PeerPtr& peer);
   void close_all();
+  void end_service(std::uint32_t shard);
   void sweep();
 
   void wait_read(const PeerPtr& peer);
@@ -209,6 +212,21 @@ void HttpFront::Impl::close_all() {
   waits.drop_all();
   while (!peers.empty()) close(PeerPtr(peers.begin()->second));
   gate.reset();
+}
+
+// Requests under way are not answered any more. Tickets stay for the server that leads.
+void HttpFront::Impl::end_service(std::uint32_t shard) {
+  Service* const ended = std::exchange(scene.shards[shard].service, nullptr);
+  if (ended != nullptr) waits.drop(*ended);
+  const bool alone = scene.shards.size() == 1;
+  std::vector<PeerPtr> concerned;
+  for (const auto& [number, peer] : peers) {
+    const bool works = ended != nullptr && peer->departure != nullptr;
+    if (alone || (works && peer->departure->shard.value_or(shard) == shard)) {
+      concerned.push_back(peer);
+    }
+  }
+  for (const PeerPtr& each : concerned) close(each);
 }
 
 void HttpFront::Impl::sweep() {
@@ -370,23 +388,19 @@ void HttpFront::Impl::write(const PeerPtr& peer) {
 }
 
 HttpFront::HttpFront(asio::io_context& io, HttpLimits limits, Greeting greeting,
-                     std::vector<std::string> hosts)
-    : impl_(std::make_shared<Impl>(io, limits, std::move(greeting), std::move(hosts))) {}
+                     std::vector<std::string> hosts, std::uint32_t shards)
+    : impl_(std::make_shared<Impl>(io, limits, std::move(greeting), std::move(hosts), shards)) {}
 
 HttpFront::~HttpFront() { impl_->close_all(); }
 
-void HttpFront::serve(Service& service) {
-  impl_->scene.service = &service;
+void HttpFront::serve(std::uint32_t shard, Service& service) {
+  impl_->scene.shards[shard] = {&service, {}};
   impl_->scene.locks.extended += service.found().extended;
-  impl_->scene.leader.clear();
 }
 
-void HttpFront::stand_by(const std::string& leader) {
-  impl_->scene.service = nullptr;
-  impl_->scene.leader = leader;
-  // Their requests under way are not answered any more. Tickets stay for the server that leads.
-  impl_->waits.drop_all();
-  while (!impl_->peers.empty()) impl_->close(PeerPtr(impl_->peers.begin()->second));
+void HttpFront::stand_by(std::uint32_t shard, const std::string& leader) {
+  impl_->end_service(shard);
+  impl_->scene.shards[shard].leader = leader;
 }
 
 void HttpFront::guard(FrontDoor door) {

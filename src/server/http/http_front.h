@@ -5,12 +5,13 @@
 // has not logged in keeps no user out.
 // Not guaranteed: that a request under way is answered when the server stops.
 // Thread-safety: the loop only, but for the constructor, and listen() and guard() before the loop
-// runs. Ownership: the loop and the service outlive it. Blocking: never. Time: boot time.
+// runs. Ownership: the loop and the services outlive it. Blocking: never. Time: boot time.
 // Errors: listen() says why it cannot.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -35,14 +36,15 @@ class HttpFront {
  public:
   // `hosts`: more names by which browsers may call this server.
   HttpFront(asio::io_context& io, HttpLimits limits, Greeting greeting,
-            std::vector<std::string> hosts);
+            std::vector<std::string> hosts, std::uint32_t shards = 1);
   ~HttpFront();
   HttpFront(const HttpFront&) = delete;
   HttpFront& operator=(const HttpFront&) = delete;
 
-  // As the functions of Front.
-  void serve(Service& service);
-  void stand_by(const std::string& leader);
+  // As the functions of Front. With several shards, stand_by() closes only the connections with a
+  // request under way for that shard, or for all.
+  void serve(std::uint32_t shard, Service& service);
+  void stand_by(std::uint32_t shard, const std::string& leader);
   void guard(FrontDoor door);
   void warn_by(std::function<void(const std::string&)> warn);
   void on_push(const ClientName& client, const port::Push& push);

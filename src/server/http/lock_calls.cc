@@ -1,6 +1,8 @@
 // /v1/locks: requests for locks as JSON, and the service's answers.
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -27,7 +29,8 @@ constexpr std::chrono::milliseconds kLongestWait{300'000};
 
 // One call, as its path and body say.
 struct LockCall {
-  HttpScene scene;  // As it was when the call came.
+  Service* service;  // Null: this server does not lead the shard.
+  HttpWaits* waits;
   std::string name;
   json body;
   HttpCaller caller;
@@ -237,7 +240,7 @@ Done<Answer> answering(const std::shared_ptr<LockCall>& call, Then then) {
 
 template <typename Then>
 void submit(const std::shared_ptr<LockCall>& call, const Request& request, Then then) {
-  call->scene.service->submit(request, answering(call, then));
+  call->service->submit(request, answering(call, then));
 }
 
 void acquire(const std::shared_ptr<LockCall>& call, Fields& fields) {
@@ -259,23 +262,23 @@ void acquire(const std::shared_ptr<LockCall>& call, Fields& fields) {
   const auto then = [call, id = wish.id](const Answer& answer) {
     return answer.reply.outcome == Outcome::kHeld ? grant(*call, id, answer) : refusal(answer);
   };
-  HttpWaits& waits = *call->scene.waits;
+  HttpWaits& waits = *call->waits;
   if (waits.has_in_other_mode(call->name, wish.id, wish.mode)) return call->done(other_mode());
   if (wish.may_wait) {
     if (!waits.has_room(call->caller.address)) {
       return call->done(
           failed({Errc::kQueueFull, "too many calls wait, in all or of this address"}));
     }
-    return waits.enter({*call->scene.service, call->caller.address, wait, call->caller.departure},
-                       wish, answering(call, then));
+    return waits.enter({*call->service, call->caller.address, wait, call->caller.departure}, wish,
+                       answering(call, then));
   }
   // An earlier call with this id may wait.
   waits.replace(call->name, wish.id);
   submit(call, {.client = waits.client(), .action = wish},
          [call, then, id = wish.id](const Answer& answer) {
            if (answer.reply.outcome != Outcome::kWaiting) return then(answer);
-           call->scene.service->submit({.action = machine::Cancel{call->name, id, {}}},
-                                       [](const Result<Answer>&) {});
+           call->service->submit({.action = machine::Cancel{call->name, id, {}}},
+                                 [](const Result<Answer>&) {});
            return waited_in_vain();
          });
 }
@@ -286,7 +289,7 @@ void renew(const std::shared_ptr<LockCall>& call, Fields& fields) {
   const AcquisitionId id = fields.id(/*required=*/true);
   const machine::Duration ttl = fields.ttl();
   if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
-  call->scene.service->inspect(call->name, [call, id, ttl](const Result<LockSight>& sight) {
+  call->service->inspect(call->name, [call, id, ttl](const Result<LockSight>& sight) {
     if (!sight) return call->done(failed(sight.error()));
     std::uint64_t seq = 0;
     if (sight->lock) {
@@ -307,7 +310,7 @@ void renew(const std::shared_ptr<LockCall>& call, Fields& fields) {
 void release(const std::shared_ptr<LockCall>& call, Fields& fields) {
   const AcquisitionId id = fields.id(/*required=*/true);
   if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
-  call->scene.waits->replace(call->name, id);
+  call->waits->replace(call->name, id);
   submit(call, {.action = machine::Release{call->name, id, {}}}, [call](const Answer& answer) {
     const Outcome outcome = answer.reply.outcome;
     if (outcome != Outcome::kReleased && outcome != Outcome::kCancelled) return refusal(answer);
@@ -331,7 +334,7 @@ void break_lock(const std::shared_ptr<LockCall>& call, Fields& fields) {
 void next_ids(const std::shared_ptr<LockCall>& call, Fields& fields) {
   const std::uint64_t count = fields.count();
   if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
-  take_numbers(*call->scene.service, call->name, count, [call, count](const auto& taken) {
+  take_numbers(*call->service, call->name, count, [call, count](const auto& taken) {
     if (!taken && taken.error().code() == Errc::kInvalidArgument && fits_one_call(count)) {
       return call->done(
           http_error(404, "no_such_ids", taken.error().message(), "ask the operator to make them"));
@@ -382,7 +385,50 @@ json sight_json(const LockSight& sight) {
   return out;
 }
 
-void list(const std::shared_ptr<LockCall>& call, std::string_view query) {
+// A page of locks, from all shards that this server leads.
+struct Page {
+  std::vector<LockSight> sights{};
+  std::size_t limit = 0;
+  std::size_t left = 0;  // Shards that have not answered.
+  std::optional<Error> failure{};
+  json elsewhere = json::array();  // The shards of other servers.
+};
+
+HttpAnswer page_answer(Page& page) {
+  if (page.failure) return failed(*page.failure);
+  std::sort(page.sights.begin(), page.sights.end(),
+            [](const LockSight& one, const LockSight& other) { return one.name < other.name; });
+  if (page.sights.size() > page.limit) page.sights.resize(page.limit);
+  json locks = json::array();
+  for (const LockSight& each : page.sights) locks.push_back(sight_json(each));
+  json out = {{"locks", locks}};
+  if (page.sights.size() == page.limit) out["next_after"] = page.sights.back().name;
+  if (!page.elsewhere.empty()) out["elsewhere"] = std::move(page.elsewhere);
+  return as_json(200, out);
+}
+
+// All shards have the same page at most, so the first names of all are among theirs.
+void list_shards(const HttpScene& scene, const std::shared_ptr<LockCall>& call,
+                 const std::string& prefix, const std::string& after, std::size_t limit) {
+  const auto page = std::make_shared<Page>(Page{.limit = limit, .left = scene.leading()});
+  for (std::size_t shard = 0; shard < scene.shards.size(); ++shard) {
+    if (scene.shards[shard].service != nullptr) continue;
+    page->elsewhere.push_back({{"shard", shard}, {"leader", scene.shards[shard].leader}});
+  }
+  for (const HttpShard& each : scene.shards) {
+    if (each.service == nullptr) continue;
+    each.service->list(prefix, after, limit, [call, page](Result<std::vector<LockSight>> sights) {
+      if (!sights) {
+        page->failure = sights.error();
+      } else {
+        std::move(sights->begin(), sights->end(), std::back_inserter(page->sights));
+      }
+      if (--page->left == 0) call->done(page_answer(*page));
+    });
+  }
+}
+
+void list(const HttpScene& scene, const std::shared_ptr<LockCall>& call, std::string_view query) {
   std::string prefix;
   std::string after;
   std::size_t limit = kMostOnePage;
@@ -409,20 +455,11 @@ void list(const std::shared_ptr<LockCall>& call, std::string_view query) {
   if (account != nullptr && !account->user->may_list(prefix)) {
     return call->done(failed({Errc::kPermissionDenied, "no right to observe all of these"}));
   }
-  call->scene.service->list(prefix, after, limit,
-                            [call, limit](const Result<std::vector<LockSight>>& sights) {
-                              if (!sights) return call->done(failed(sights.error()));
-                              json locks = json::array();
-                              for (const LockSight& each : *sights)
-                                locks.push_back(sight_json(each));
-                              json out = {{"locks", locks}};
-                              if (sights->size() == limit) out["next_after"] = sights->back().name;
-                              call->done(as_json(200, out));
-                            });
+  list_shards(scene, call, prefix, after, limit);
 }
 
 void inspect(const std::shared_ptr<LockCall>& call) {
-  call->scene.service->inspect(call->name, [call](const Result<LockSight>& sight) {
+  call->service->inspect(call->name, [call](const Result<LockSight>& sight) {
     if (!sight) return call->done(failed(sight.error()));
     LockSight named = *sight;
     named.name = call->name;
@@ -481,44 +518,64 @@ void change_lock(const std::shared_ptr<LockCall>& call, std::string_view word,
   change(call, verb->right, call->name, request, verb->run);
 }
 
+std::shared_ptr<LockCall> make_call(const HttpScene& scene, const HttpCaller& caller,
+                                    const Answered& done) {
+  return std::make_shared<LockCall>(LockCall{.service = nullptr,
+                                             .waits = scene.waits,
+                                             .name = {},
+                                             .body = {},
+                                             .caller = caller,
+                                             .done = done});
+}
+
+// False: this server does not lead that shard, and the caller was told so.
+bool go_to(const HttpScene& scene, std::uint32_t shard, LockCall& call) {
+  const HttpShard& found = scene.shards[shard];
+  call.service = found.service;
+  call.caller.departure->shard = shard;
+  if (call.service == nullptr) call.done(standing_by(found.leader));
+  return call.service != nullptr;
+}
+
 }  // namespace
 
 void answer_lock_call(const HttpScene& scene, std::string_view path, std::string_view query,
                       const HttpRequest& request, const HttpCaller& caller, const Answered& done) {
   const bool reads = request.method == "GET" || request.method == "HEAD";
-  if (scene.service == nullptr) return done(standing_by(scene.leader));
-  const auto call = std::make_shared<LockCall>(
-      LockCall{.scene = scene, .name = {}, .body = {}, .caller = caller, .done = done});
+  const auto call = make_call(scene, caller, done);
   if (path.empty()) {
+    if (scene.leading() == 0) return done(standing_by(scene.shards.front().leader));
     if (!reads) return done(wrong_method("GET, HEAD"));
     if (caller.account != nullptr) {
       if (auto often = caller.account->refuse_rate(base::BootClock::now()))
         return done(failed(*often));
     }
-    return list(call, query);
+    return list(scene, call, query);
   }
   path.remove_prefix(1);
   const std::size_t slash = path.find('/');
   auto name = detail::percent_decode(path.substr(0, slash));
   if (!name || !valid_name(*name)) return done(bad("the path names no lock"));
   call->name = *std::move(name);
+  if (!go_to(scene, scene.shard_of(call->name), *call)) return;
   if (slash != path.npos) return change_lock(call, path.substr(slash + 1), request);
   if (!reads) return done(wrong_method("GET, HEAD"));
   if (const auto refused = refuse_user(*call, Right::kObserve, call->name)) return done(*refused);
   inspect(call);
 }
 
+// All numbers are in the first shard.
 void answer_id_call(const HttpScene& scene, std::string_view path, const HttpRequest& request,
                     const HttpCaller& caller, const Answered& done) {
-  if (scene.service == nullptr) return done(standing_by(scene.leader));
+  const auto call = make_call(scene, caller, done);
+  if (!go_to(scene, 0, *call)) return;
   const std::size_t slash = path.find('/');
   const auto name = detail::percent_decode(path.substr(0, slash));
   if (!name || !valid_name(*name)) return done(bad("the path names no ids"));
   if (slash == path.npos || path.substr(slash + 1) != "next") {
     return done(http_error(404, "no_such_path", "ids have no such call", "use next"));
   }
-  const auto call = std::make_shared<LockCall>(
-      LockCall{.scene = scene, .name = *name, .body = {}, .caller = caller, .done = done});
+  call->name = *name;
   change(call, Right::kAcquire, name_of_ids(*name), request, next_ids);
 }
 

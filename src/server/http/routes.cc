@@ -1,5 +1,6 @@
 #include "src/server/http/routes.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -18,17 +19,22 @@ HttpAnswer plain(unsigned status, std::string text) {
 }
 
 HttpAnswer readiness(const HttpScene& scene) {
-  if (scene.service == nullptr) {
-    return plain(503, scene.leader.empty() ? "standing by: no server leads yet\n"
-                                           : "standing by: " + scene.leader + " leads\n");
+  const auto state = scene.state();
+  const bool alone = scene.shards.size() == 1;
+  if (!state && alone) {
+    const std::string& leader = scene.shards.front().leader;
+    return plain(503, leader.empty() ? "standing by: no server leads yet\n"
+                                     : "standing by: " + leader + " leads\n");
   }
-  const Service::State state = scene.service->state();
-  if (state.full) return plain(503, "the journal takes nothing: it is full\n");
-  if (const auto left = std::chrono::ceil<std::chrono::seconds>(state.quiet); left.count() > 0) {
+  if (!state) return plain(503, "standing by: this server leads no shard\n");
+  if (state->full) return plain(503, "the journal takes nothing: it is full\n");
+  if (const auto left = std::chrono::ceil<std::chrono::seconds>(state->quiet); left.count() > 0) {
     return plain(503, "the journal is a restored copy and grants nothing for " +
                           std::to_string(left.count()) + " s\n");
   }
-  return plain(200, "ready\n");
+  if (alone) return plain(200, "ready\n");
+  return plain(200, "ready: leads " + std::to_string(scene.leading()) + " of " +
+                        std::to_string(scene.shards.size()) + " shards\n");
 }
 
 void begin_metric(std::string& out, std::string_view name, std::string_view type,
@@ -69,23 +75,36 @@ void append_commits(std::string& out, const Service::State& state) {
   out.append("\n");
 }
 
+// The sum over all servers is 1 for each shard that somebody leads.
+void append_shards(std::string& out, const HttpScene& scene) {
+  append_metric(out, "holdfast_server_shards", "gauge", "Shards of the service.",
+                scene.shards.size());
+  constexpr std::string_view kName = "holdfast_server_shard_leads";
+  begin_metric(out, kName, "gauge", "1: this server leads that shard.");
+  for (std::size_t shard = 0; shard < scene.shards.size(); ++shard) {
+    out.append(kName).append("{shard=\"").append(std::to_string(shard)).append("\"} ");
+    out.append(scene.shards[shard].service != nullptr ? "1\n" : "0\n");
+  }
+}
+
 HttpAnswer metrics(const HttpScene& scene) {
   std::string out;
   const auto gauge = [&out](std::string_view name, std::string_view help, std::uint64_t value) {
     append_metric(out, name, "gauge", help, value);
   };
-  gauge("holdfast_server_leads", "1: this server leads.", scene.service != nullptr ? 1 : 0);
+  const auto state = scene.state();
+  gauge("holdfast_server_leads", "1: this server leads.", state ? 1 : 0);
+  if (scene.shards.size() > 1) append_shards(out, scene);
   gauge("holdfast_server_http_connections", "Open HTTP connections.", scene.connections);
-  if (scene.service != nullptr) {
-    const Service::State state = scene.service->state();
-    gauge("holdfast_server_holders", "Tickets that hold.", state.holders);
-    gauge("holdfast_server_waiters", "Tickets that wait.", state.waiters);
-    gauge("holdfast_server_uncommitted_bytes", "Bytes not in the journal yet.", state.uncommitted);
+  if (state) {
+    gauge("holdfast_server_holders", "Tickets that hold.", state->holders);
+    gauge("holdfast_server_waiters", "Tickets that wait.", state->waiters);
+    gauge("holdfast_server_uncommitted_bytes", "Bytes not in the journal yet.", state->uncommitted);
     gauge("holdfast_server_journal_full", "1: the journal takes only renewals.",
-          state.full ? 1 : 0);
+          state->full ? 1 : 0);
     gauge("holdfast_server_quiet_seconds", "A restored copy grants nothing for so long.",
-          static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::seconds>(state.quiet).count()));
-    append_commits(out, state);
+          static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::seconds>(state->quiet).count()));
+    append_commits(out, *state);
   }
   append_counts(out, scene.locks);
   begin_metric(out, "holdfast_server_http_answers_total", "counter",
@@ -131,6 +150,21 @@ void LockCounts::add(const machine::Effect& effect) {
     case EffectKind::kBroken: ++broken; break;
     default: break;
   }
+}
+
+std::size_t HttpScene::leading() const {
+  return static_cast<std::size_t>(std::count_if(
+      shards.begin(), shards.end(), [](const HttpShard& each) { return each.service != nullptr; }));
+}
+
+std::optional<Service::State> HttpScene::state() const {
+  std::optional<Service::State> sum;
+  for (const HttpShard& each : shards) {
+    if (each.service == nullptr) continue;
+    if (!sum) sum.emplace();
+    sum->add(each.service->state());
+  }
+  return sum;
 }
 
 bool is_open_to_all(std::string_view target) { return target == "/healthz" || target == "/readyz"; }

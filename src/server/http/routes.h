@@ -8,9 +8,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "src/port/shards.h"
 #include "src/server/access/account.h"
 #include "src/server/front/front.h"
 #include "src/server/http/http_codec.h"
@@ -32,15 +35,27 @@ struct LockCounts {
   void add(const machine::Effect& effect);
 };
 
-struct HttpScene {
+struct HttpShard {
   Service* service = nullptr;  // Null: this server stands by.
-  std::string leader;          // The address of the one that leads; empty: not known.
-  std::string address;         // This server's main address, as others are told it.
+  std::string leader{};        // Then: the address of the one that leads; empty: not known.
+};
+
+struct HttpScene {
+  std::vector<HttpShard> shards = std::vector<HttpShard>(1);
+  std::string address;  // This server's main address, as others are told it.
   Greeting greeting;
   std::size_t connections = 0;
   std::uint64_t answered[6] = {};  // By the first digit of their status.
   LockCounts locks{};
   HttpWaits* waits = nullptr;
+
+  std::uint32_t shard_of(std::string_view lock) const {
+    return port::shard_of(lock, static_cast<std::uint32_t>(shards.size()));
+  }
+  // How many shards this server leads.
+  std::size_t leading() const;
+  // The present of those together. nullopt: it leads none.
+  std::optional<Service::State> state() const;
 };
 
 struct HttpCaller {

@@ -190,6 +190,14 @@ void HttpWaits::give_up(const WaitPtr& wait, bool tell) {
                        });
 }
 
+void HttpWaits::drop(const Service& service) {
+  std::vector<WaitPtr> its;
+  for (const auto& [key, wait] : waits_) {
+    if (&wait->service == &service) its.push_back(wait);
+  }
+  for (const WaitPtr& each : its) take_out(each);
+}
+
 void HttpWaits::drop_all() {
   while (!waits_.empty()) take_out(WaitPtr(waits_.begin()->second));
 }

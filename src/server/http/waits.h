@@ -10,9 +10,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -24,6 +26,7 @@ namespace holdfast::server {
 // Told when the caller of a request under way has gone.
 struct HttpDeparture {
   std::function<void()> then{};
+  std::optional<std::uint32_t> shard{};  // The one that works on it; none: all of this server.
 };
 
 class HttpWaits {
@@ -51,6 +54,7 @@ class HttpWaits {
   void replace(const std::string& lock, machine::AcquisitionId id);
   void on_push(const ClientName& client, const port::Push& push);
   // The service ends.
+  void drop(const Service& service);
   void drop_all();
 
  private:

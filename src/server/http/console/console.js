@@ -79,6 +79,26 @@ function badge() {
   return state.locks !== null ? ["leads", "good"] : ["asking", ""];
 }
 
+// The shards of each server, in the order of the shards: "192.0.2.1:7420: 0, 2".
+function shardsOf(server, other) {
+  const led = new Map();
+  (server?.shard_leaders ?? []).forEach((leader, shard) => {
+    if ((leader === server.address) === other) return;
+    led.set(leader, [...(led.get(leader) ?? []), shard]);
+  });
+  return [...led].map(([leader, shards]) =>
+    (other ? `${visible(leader) || t("not_known")}: ` : "") + shards.join(", ")).join("; ");
+}
+
+function shardFacts(server) {
+  if (server.shard_leaders === undefined) return [[t("shards"), String(server.shards ?? "")]];
+  return [
+    [t("shards"), t("shards_led", { leading: server.leading, shards: server.shards,
+      own: shardsOf(server, false) || "-" })],
+    [t("other_shards"), shardsOf(server, true), "data mono"],
+  ];
+}
+
 function renderServer() {
   const [key, kind] = badge();
   const shown = byId("state");
@@ -88,13 +108,14 @@ function renderServer() {
   const { server } = state;
   if (server === null) return setFacts(byId("server"), []);
   const journal = [server.journal, server.journal_place].map(visible);
+  const sharded = server.shard_leaders !== undefined;
   const leader = server.leads ? t("this_server", { address: visible(server.leader) })
     : visible(server.leader) || t("not_known");
   const number = (value) => (value === undefined ? "" : String(value));
   setFacts(byId("server"), [
-    [t("leader"), leader, "data mono"],
-    [t("address"), server.leads ? "" : visible(server.address), "data mono"],
-    [t("shards"), number(server.shards)],
+    [t("leader"), sharded ? "" : leader, "data mono"],
+    [t("address"), server.leads && !sharded ? "" : visible(server.address), "data mono"],
+    ...shardFacts(server),
     [t("holders"), number(server.holders)],
     [t("waiters"), number(server.waiters)],
     [t("journal"), journal[1].startsWith(journal[0]) ? journal[1] : journal.join(" "), "data mono"],
@@ -122,6 +143,13 @@ function notices() {
   }
   if (state.paused && state.seen !== null) {
     found.push(["", t("paused", { time: clock(state.seen) })]);
+  }
+  const { server } = state;
+  if (server?.shard_leaders !== undefined && server.leading < server.shards) {
+    const values = { leading: server.leading, shards: server.shards,
+      leaders: shardsOf(server, true) };
+    found.push(["", t(server.leading === 0 ? "no_shard" : "part", values)]);
+    if (server.leading === 0) return found;
   }
   if (standingBy()) {
     const leader = visible(state.server?.leader);

@@ -19,6 +19,8 @@ const TEXTS = {
     journal: "Journal",
     journal_full: "Journal is full",
     shards: "Shards",
+    shards_led: "{leading} of {shards}: {own}",
+    other_shards: "Other shards",
     holders: "Holders",
     waiters: "Waiters",
     uptime: "Up for",
@@ -79,6 +81,10 @@ const TEXTS = {
     never_reached: "The server is not reachable. The page asks again every 2 seconds.",
     standing_by: "This server stands by and has no locks. The server at {leader} leads: open the "
       + "HTTP port of that server.",
+    part: "This page shows the locks of {leading} of {shards} shards. Other servers lead the "
+      + "others: open the HTTP port of each to see them. {leaders}",
+    no_shard: "This server leads no shard, so it has no locks. Other servers lead them: open the "
+      + "HTTP port of one of those. {leaders}",
     no_leader: "This server stands by, and no server leads yet. The page asks again every 2 "
       + "seconds.",
     full: "The journal is full: no lock is granted, only renewals go on. Free space on its disk.",
@@ -121,6 +127,8 @@ const TEXTS = {
     journal: "日志",
     journal_full: "日志已满",
     shards: "分片",
+    shards_led: "{shards} 个中的 {leading} 个：{own}",
+    other_shards: "其他分片",
     holders: "持有者",
     waiters: "等待者",
     uptime: "已运行",
@@ -178,6 +186,8 @@ const TEXTS = {
     not_reachable: "无法连接服务器。最后一次连接于 {time}。页面每 2 秒重试一次；所示内容已过时。",
     never_reached: "无法连接服务器。页面每 2 秒重试一次。",
     standing_by: "本服务器处于待命状态，没有锁。当前领导者是 {leader}：请打开该服务器的 HTTP 端口。",
+    part: "本页只显示 {shards} 个分片中的 {leading} 个分片的锁。其余分片由其他服务器领导：请打开它们各自的 HTTP 端口。{leaders}",
+    no_shard: "本服务器不领导任何分片，没有锁。分片由其他服务器领导：请打开它们的 HTTP 端口。{leaders}",
     no_leader: "本服务器处于待命状态，目前还没有领导者。页面每 2 秒重试一次。",
     full: "日志已满：不再授予锁，只有续期继续。请释放其磁盘空间。",
     restored: "日志是恢复的副本：{time} 内不授予任何锁。若所有客户端都已停止，请用 --clients-stopped 启动服务器。",
