@@ -38,7 +38,7 @@ class ShardedService {
       servers_.push_back(std::make_unique<HoldfastServer>(support::HoldfastOptions{
           .journal = journal(), .arguments = {"--shards", std::to_string(kShards)}}));
     }
-    EXPECT_TRUE(eventually([&] { return is_even(); }, kLong));
+    EXPECT_TRUE(eventually([&] { return is_even() && all_know_the_leaders(); }, kLong));
   }
   std::string journal() const { return etcd_.url("/locks?leadership=" + leadership_); }
   EtcdCluster& etcd() { return etcd_; }
@@ -62,6 +62,14 @@ class ShardedService {
     std::uint32_t sum = 0;
     for (const std::uint32_t each : leading()) sum += each;
     return sum;
+  }
+  // They look four times a second.
+  bool all_know_the_leaders() const {
+    const auto seen = service_status(url());
+    return seen && std::all_of(seen->begin(), seen->end(), [](const ServerStatus& each) {
+             const std::string list = "," + each.leader + ",";
+             return list.find(",,") == std::string::npos;
+           });
   }
   // All shards are led, and of the servers that run none leads two more than another one.
   bool is_even() {
@@ -277,7 +285,7 @@ TEST(ServiceShardsTest, HttpAnswersForTheShardsOfItsServer) {
   std::vector<std::unique_ptr<HoldfastServer>> servers;
   for (const auto& port : http) {
     servers.push_back(std::make_unique<HoldfastServer>(
-        support::HoldfastOptions{.journal = etcd.url("/locks?leadership=2s"),
+        support::HoldfastOptions{.journal = etcd.url("/locks?leadership=10s"),
                                  .arguments = {"--shards", std::to_string(kShards), "--http",
                                                "127.0.0.1:" + std::to_string(port.number())}}));
   }
@@ -289,12 +297,14 @@ TEST(ServiceShardsTest, HttpAnswersForTheShardsOfItsServer) {
   const auto address = [&](std::size_t server) {
     return "127.0.0.1:" + std::to_string(servers[server]->port());
   };
-  EXPECT_TRUE(eventually(
-      [&] {
-        return get(0, "/v1/server").find("\"leading\":2") != std::string::npos &&
-               get(1, "/v1/server").find("\"leading\":2") != std::string::npos;
-      },
-      kLong));
+  const auto is_even = [&](std::size_t server) {
+    const std::string told = get(server, "/v1/server");
+    const std::size_t leaders = told.find("\"shard_leaders\":[");
+    return told.find("\"leading\":2") != std::string::npos && leaders != std::string::npos &&
+           told.substr(leaders, told.find(']', leaders) - leaders).find("\"\"") ==
+               std::string::npos;
+  };
+  EXPECT_TRUE(eventually([&] { return is_even(0) && is_even(1); }, kLong));
   const Client client = connect("holdfast://" + address(0) + "," + address(1));
   const auto leases = hold_all(client);
   std::size_t seen = 0;

@@ -1,6 +1,7 @@
 #include "src/stores/holdfast/holdfast_store.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -39,6 +40,7 @@ using redis::ScriptName;
 constexpr std::size_t kLocksInPage = 128;
 // While no server leads.
 constexpr std::chrono::milliseconds kBetweenTries{100};
+constexpr std::chrono::milliseconds kForOtherShards{1'000};
 
 class HoldfastStore final : public redis::ScriptStore {
  public:
@@ -114,11 +116,9 @@ class HoldfastStore final : public redis::ScriptStore {
     return std::min(deadline, base::BootClock::now() + 2 * remote_->address.connect_timeout);
   }
   // In place of connect(): another shard of the same service has told this.
-  void believe(const HoldfastStore& other, base::BootInstant deadline) {
-    if (&other == this) return;
+  void believe(const HoldfastStore& other) {
     durable_ = other.durable_;
     shared_ = other.shared_;
-    subscriber_.ensure(deadline, [](const Result<void>&) {});
   }
 
   Guarantees guarantees() const override { return holdfast::guarantees(durable_, shared_); }
@@ -346,8 +346,23 @@ port::Endpoint first_server(const redis::RedisAddress& address,
 
 using HoldfastStores = std::vector<std::unique_ptr<HoldfastStore>>;
 
-// Connects to one shard, which tells what holds for all of them. The others connect when they are
-// used: one that has no leader must not keep a client from the others.
+// The other shards have a short time. One that is not reached in it connects when it is used, and
+// so do all of the same leader: a server that hangs must not keep a client from the others.
+void connect_others(const HoldfastStores& stores, const holdfast::ServiceShards& shards,
+                    const HoldfastStore& connected, base::BootInstant deadline) {
+  std::set<std::string> silent;
+  for (std::size_t shard = 0; shard < stores.size(); ++shard) {
+    HoldfastStore& one = *stores[shard];
+    if (&one == &connected) continue;
+    const std::string& leader = shards.leaders[shard];
+    const auto until = std::min(deadline, base::BootClock::now() + kForOtherShards);
+    if (!silent.contains(leader) && one.try_to_connect(until)) continue;
+    silent.insert(leader);
+    one.believe(connected);
+  }
+}
+
+// One shard tells what holds for all of them.
 Result<void> connect_to_one(const HoldfastStores& stores, const holdfast::ServiceShards& shards,
                             const port::StoreContext& context) {
   std::vector<HoldfastStore*> order;
@@ -362,7 +377,7 @@ Result<void> connect_to_one(const HoldfastStores& stores, const holdfast::Servic
       if (!connected && connected.error().code() != Errc::kUnavailable) return connected;
       if (!connected) last = connected.error();
       if (!connected) continue;
-      for (const auto& other : stores) other->believe(*each, context.open_by);
+      connect_others(stores, shards, *each, context.open_by);
       return {};
     }
     if (context.open_by == base::BootInstant::max() ||
