@@ -30,6 +30,7 @@ constexpr auto kAtMost = 60s;
 
 // The shards' stores were asked this.
 struct Seen {
+  std::mutex loop;  // The answers of a real store come on the loop, one at a time.
   std::mutex mutex;
   std::condition_variable changed;
   std::uint32_t hangs = kShards;  // That shard does not answer.
@@ -64,6 +65,7 @@ class OneShard final : public port::UnaskedStore {
                              lock, std::min<BootClock::duration>(deadline - BootClock::now(), 60s),
                              [&] { return seen_.given_up > before; });
     lock.unlock();
+    const std::lock_guard one_at_a_time(seen_.loop);
     answers ? done(std::move(states)) : done(Error(Errc::kOutcomeUnknown, "given up"));
   }
   void give_up_renewal() noexcept override {
