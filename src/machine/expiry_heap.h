@@ -25,6 +25,11 @@ class ExpiryHeap {
   }
   Instant end_of(std::uint32_t index) const { return entries_[places_[index]].end; }
 
+  void reserve(std::size_t slots) {
+    entries_.reserve(slots);
+    places_.reserve(slots);
+  }
+
   // Adds the slot or moves it. `tie` orders equal ends; `less(a, b)` orders slots equal in both.
   template <class Less>
   void put(std::uint32_t index, Instant end, std::uint64_t tie, Less less) {

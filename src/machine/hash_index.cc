@@ -1,5 +1,6 @@
 #include "src/machine/hash_index.h"
 
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -20,8 +21,12 @@ std::uint64_t hash_of(std::string_view text, std::uint64_t seed) {
   return mix(hash, rest);
 }
 
+void HashIndex::reserve(std::size_t entries) {
+  if (entries > 0 && !fits(entries)) grow(std::bit_ceil(entries * 5 / 3 + 1));
+}
+
 void HashIndex::insert(std::uint64_t hash, std::uint32_t index) {
-  if ((size_ + 1) * 5 > slots_.size() * 3) grow();
+  if (!fits(size_ + 1)) grow(slots_.empty() ? 16 : slots_.size() * 2);
   place({static_cast<std::uint32_t>(hash), index});
   ++size_;
 }
@@ -50,9 +55,8 @@ void HashIndex::place(Slot slot) {
   slots_[at] = slot;
 }
 
-void HashIndex::grow() {
-  const std::vector<Slot> old =
-      std::exchange(slots_, std::vector<Slot>(slots_.empty() ? 16 : slots_.size() * 2));
+void HashIndex::grow(std::size_t slots) {
+  const std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(slots));
   mask_ = static_cast<std::uint32_t>(slots_.size() - 1);
   for (const Slot& slot : old) {
     if (slot.index != kNone) place(slot);

@@ -35,6 +35,10 @@ class HashIndex {
     return kNone;
   }
 
+  void reserve(std::size_t entries);
+  void prefetch(std::uint64_t hash) const {
+    if (!slots_.empty()) __builtin_prefetch(&slots_[static_cast<std::uint32_t>(hash) & mask_]);
+  }
   void insert(std::uint64_t hash, std::uint32_t index);
   void erase(std::uint64_t hash, std::uint32_t index);  // Must be there.
   std::size_t size() const { return size_; }
@@ -46,7 +50,8 @@ class HashIndex {
   };
 
   void place(Slot slot);
-  void grow();
+  bool fits(std::size_t entries) const { return entries * 5 <= slots_.size() * 3; }
+  void grow(std::size_t slots);
 
   std::vector<Slot> slots_;
   std::uint32_t mask_ = 0;

@@ -27,6 +27,17 @@ TEST(HashIndexTest, EqualHashesAreToldApartByTheirKeys) {
   }
 }
 
+TEST(HashIndexTest, ReservedRoomChangesNoAnswer) {
+  HashIndex index;
+  index.insert(7, 1);
+  index.reserve(100);
+  for (std::uint32_t i = 2; i < 300; ++i) index.insert(7 * i, i);
+  for (std::uint32_t i = 1; i < 300; ++i) {
+    EXPECT_EQ(index.find(7 * i, [&](std::uint32_t each) { return each == i; }), i);
+  }
+  EXPECT_EQ(index.size(), 299U);
+}
+
 // Hashes from a small range collide and wrap around, which is where deletion by shifting can fail.
 TEST(HashIndexTest, BehavesLikeAMapOverRandomInsertionsAndErasures) {
   for (const std::uint64_t range : {3ULL, 16ULL, 1ULL << 40}) {

@@ -90,6 +90,16 @@ bool consistent(const LockImage& image, Token floor) {
   return upgrades_fit(image) && holders_fit(image) && ids_differ(image);
 }
 
+// Moves out of what may change, and copies the rest.
+template <class T>
+T take(const T& from) {
+  return from;
+}
+template <class T>
+T take(T& from) {
+  return std::move(from);
+}
+
 }  // namespace
 
 std::optional<LockImage> LockMachine::inspect(std::string_view name) const {
@@ -130,11 +140,30 @@ std::optional<LockMachine> LockMachine::restore(const MachineImage& image, Limit
 }
 
 bool LockMachine::restore_lock(const LockImage& image) {
-  if (!consistent(image, impl_->floor)) return false;
-  if (impl_->table.find_lock(image.name) != kNone) return false;
+  if (!impl_->can_load(image)) return false;
   impl_->load(image);
   return true;
 }
+
+bool LockMachine::Impl::can_load(const LockImage& image) const {
+  return consistent(image, floor) && table.find_lock(image.name) == kNone;
+}
+
+std::size_t LockMachine::restore_locks(std::span<LockImage> images) {
+  // The places of the next few are fetched from memory while one is loaded.
+  constexpr std::size_t kAhead = 8;
+  std::size_t fetched = 0;
+  for (std::size_t at = 0; at < images.size(); ++at) {
+    for (; fetched < std::min(at + kAhead, images.size()); ++fetched) {
+      impl_->table.prefetch(images[fetched]);
+    }
+    if (!impl_->can_load(images[at])) return at;
+    impl_->load(images[at]);
+  }
+  return images.size();
+}
+
+void LockMachine::reserve(std::size_t locks) { impl_->table.reserve(locks); }
 
 LockImage LockMachine::Impl::image_of(LockIndex index) const {
   const Lock& lock = table.lock(index);
@@ -178,17 +207,19 @@ TicketImage LockMachine::Impl::image_of_ticket(const Ticket& ticket) const {
   return image;
 }
 
-void LockMachine::Impl::load(const LockImage& image) {
+template <class Image>
+void LockMachine::Impl::load(Image& image) {
   const LockIndex index = table.add_lock(image.name);
   Lock& lock = table.lock(index);
   lock.kind = image.kind;
   lock.capacity = image.capacity;
   lock.last_token = image.last_token;
-  lock.value = image.value;
+  lock.value = take(image.value);
 
   std::vector<std::pair<Token, TicketIndex>> holders;
-  for (const TicketImage& ticket : image.tickets) {
+  for (auto& ticket : image.tickets) {
     const TicketIndex added = load_ticket(index, ticket);
+    table.ticket(added).owner = take(ticket.owner);
     if (ticket.held) holders.emplace_back(ticket.token, added);
   }
   lock.next_order = image.next_order;
@@ -215,7 +246,6 @@ TicketIndex LockMachine::Impl::load_ticket(LockIndex index, const TicketImage& i
   ticket.lease = image.lease;
   ticket.ttl = image.ttl;
   ticket.waiter_ttl = image.waiter_ttl;
-  ticket.owner = image.owner;
   if (image.system) {
     table.mark_system(added);
   } else {

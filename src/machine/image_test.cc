@@ -111,6 +111,22 @@ TEST(ImageTest, ALockIsLoadedOnce) {
   EXPECT_EQ(*d.machine.inspect(d.name), image);
 }
 
+TEST(ImageTest, SeveralLocksAreLoadedUntilOneIsRefused) {
+  const Driver source = rich();
+  const LockImage first = source.machine.snapshot().locks[0];
+  std::vector<LockImage> images(20, first);
+  for (std::size_t at = 0; at < images.size(); ++at) images[at].name += std::to_string(at);
+  images[15].name = images[3].name;
+  const std::vector<LockImage> before = images;
+  LockMachine machine(source.machine.floor());
+  machine.reserve(3);
+  EXPECT_EQ(machine.restore_locks(images), 15U);
+  EXPECT_EQ(machine.names("", 99).size(), 15U);
+  for (std::size_t at = 0; at < 15; ++at) EXPECT_EQ(machine.inspect(before[at].name), before[at]);
+  EXPECT_EQ(images[15], before[15]);
+  machine.check_invariants();
+}
+
 using Spoil = std::function<void(LockImage&)>;
 
 class SpoiledImageTest : public ::testing::TestWithParam<std::pair<const char*, Spoil>> {};

@@ -87,7 +87,10 @@ struct LockMachine::Impl {
 
   LockImage image_of(LockIndex index) const;
   TicketImage image_of_ticket(const Ticket& ticket) const;
-  void load(const LockImage& image);
+  bool can_load(const LockImage& image) const;
+  // Takes owners and values out of an image that is not constant.
+  template <class Image>
+  void load(Image& image);
   TicketIndex load_ticket(LockIndex index, const TicketImage& image);
 
   void check_lock(LockIndex index) const;  // O(1)

@@ -21,6 +21,20 @@ void unlink(List& list, Items& items, std::uint32_t index) {
 
 }  // namespace
 
+void TicketTable::reserve(std::size_t locks) {
+  lock_index_.reserve(locks);
+  ticket_index_.reserve(locks);
+  ticket_ends_.reserve(locks);
+}
+
+void TicketTable::prefetch(const LockImage& lock) const {
+  const std::uint64_t hash = hash_of(lock.name, seed_);
+  lock_index_.prefetch(hash);
+  for (const TicketImage& ticket : lock.tickets) {
+    ticket_index_.prefetch(mix(hash ^ ticket.id.high, ticket.id.low));
+  }
+}
+
 LockIndex TicketTable::find_lock(std::string_view name) const {
   return lock_index_.find(hash_of(name, seed_),
                           [&](LockIndex index) { return locks_[index].name == name; });

@@ -25,6 +25,9 @@ class TicketTable {
   TicketTable(std::uint64_t hash_seed, std::uint32_t chunk)
       : seed_(hash_seed), locks_(chunk), tickets_(chunk), tombstones_(chunk) {}
 
+  void reserve(std::size_t locks);             // With a ticket each.
+  void prefetch(const LockImage& lock) const;  // It is about to be looked for and added.
+
   Lock& lock(LockIndex index) { return locks_[index]; }
   const Lock& lock(LockIndex index) const { return locks_[index]; }
   Ticket& ticket(TicketIndex index) { return tickets_[index]; }
