@@ -11,8 +11,8 @@
 #include <benchmark/benchmark.h>
 
 #include "src/base/fnv.h"
-#include "src/server/fold.h"
 #include "src/server/record.h"
+#include "src/server/recovery.h"
 #include "src/server/testing/sim_journal.h"
 
 namespace holdfast::server {
@@ -61,13 +61,11 @@ testing::SimDisk disk_with(std::uint64_t locks) {
   return disk;
 }
 
-void recover(benchmark::State& state) {
+void begin(benchmark::State& state) {
   testing::SimDisk disk = disk_with(static_cast<std::uint64_t>(state.range(0)));
   for (auto run : state) {
     testing::SimJournal journal(disk);
-    auto fold = fold_journal(journal);
-    if (!fold) std::abort();
-    auto all = fold->take_all({}, 0);
+    auto all = recover(journal, {}, 0);
     if (!all || all->holders != static_cast<std::size_t>(state.range(0))) std::abort();
     // A server that begins frees nothing.
     state.PauseTiming();
@@ -76,7 +74,7 @@ void recover(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
-BENCHMARK(recover)->Arg(10'000)->Arg(1'000'000)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(begin)->Arg(10'000)->Arg(1'000'000)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 }  // namespace
 }  // namespace holdfast::server

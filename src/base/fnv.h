@@ -17,4 +17,16 @@ constexpr std::uint64_t fnv1a(std::string_view text, std::uint64_t sum = kFnvSta
   return sum;
 }
 
+// Two sums of one text, in the time of one: each byte of a sum waits for the byte before it.
+constexpr void fnv1a(std::string_view text, std::uint64_t& one, std::uint64_t& other) {
+  std::uint64_t a = one;
+  std::uint64_t b = other;
+  for (const char c : text) {
+    a = (a ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    b = (b ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  }
+  one = a;
+  other = b;
+}
+
 }  // namespace holdfast::base

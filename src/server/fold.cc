@@ -21,45 +21,31 @@ constexpr ModeKind family(ModeKind kind) {
   return kind == ModeKind::kPermits ? ModeKind::kPermits : ModeKind::kExclusive;
 }
 
-Instant saturating_add(Instant at, Duration length) {
-  return length > Instant::max() - at ? Instant::max() : at + length;
-}
-
 }  // namespace
 
+machine::TicketImage ticket_of(const Effect& effect) {
+  TicketImage ticket{.id = effect.id, .order = effect.order, .mode = effect.mode};
+  ticket.system = effect.system;
+  ticket.upgrade_of = effect.upgrade_of;
+  ticket.lease_end = effect.lease_end;
+  ticket.seq = effect.seq;
+  ticket.lease = effect.lease;
+  ticket.ttl = effect.ttl;
+  ticket.waiter_ttl = effect.waiter_ttl;
+  ticket.owner = effect.owner;
+  return ticket;
+}
+
 Result<void> Fold::chunk(const SnapshotHead& head, std::uint32_t index, std::string_view bytes) {
-  auto done = read(RecordKind::kChunk, head.batch, index, bytes);
+  auto done = read_record_at({RecordKind::kChunk, head.batch, index}, bytes, *this);
   if (done) last_batch_ = head.batch;
   return done;
 }
 
-Result<void> Fold::batch(std::uint64_t number, std::string_view bytes) {
-  auto done = read(RecordKind::kBatch, number, 0, bytes);
+Result<void> Fold::batch(std::uint64_t number, std::string_view bytes, Checksum checksum) {
+  auto done = read_record_at({RecordKind::kBatch, number, 0}, bytes, *this, checksum);
   if (done) last_batch_ = number;
   return done;
-}
-
-Result<void> Fold::read(RecordKind kind, std::uint64_t number, std::uint32_t index,
-                        std::string_view bytes) {
-  const auto where = [&] {
-    std::string place = kind == RecordKind::kChunk ? "snapshot " : "batch ";
-    place += std::to_string(number);
-    if (kind == RecordKind::kChunk) place += ", chunk " + std::to_string(index);
-    return place;
-  };
-  reading_ = kind;
-  closed_ = false;
-  const auto head = read_record(bytes, *this);
-  if (!head) return Error(head.error().code(), where() + ": " + head.error().message());
-  if (head->kind != kind || head->number != number || head->index != index) {
-    return Error(Errc::kCorruptState, where() + ": a record of another place lies there");
-  }
-  return {};
-}
-
-bool Fold::on_closing() {
-  closed_ = true;
-  return reading_ == RecordKind::kBatch;
 }
 
 bool Fold::on_end(Instant at) {
@@ -74,29 +60,29 @@ bool Fold::on_floor(machine::Token floor) {
 }
 
 bool Fold::on_mark(std::string client, std::string lock, std::uint64_t issue) {
-  marks_.raise(client, lock, issue);
+  rest_.marks.raise(client, lock, issue);
   return true;
 }
 
 bool Fold::on_client_floor(std::string client, std::uint64_t issue) {
-  marks_.raise_floor(client, issue);
+  rest_.marks.raise_floor(client, issue);
   return true;
 }
 
 bool Fold::on_trace(std::string lock, BreakTrace trace) {
-  traces_.leave(lock, std::move(trace));
+  rest_.traces.leave(lock, std::move(trace));
   return true;
 }
 
 // Versions grow, so a record that tells less than an earlier one was never written.
 bool Fold::on_kept(std::string key, KeptText text) {
-  const KeptText* before = kept_.find(key);
+  const KeptText* before = rest_.kept.find(key);
   if (text.version <= (before == nullptr ? 0 : before->version)) return false;
-  kept_.set(key, std::move(text));
+  rest_.kept.set(key, std::move(text));
   return true;
 }
 
-bool Fold::on_lock(LockHead lock) {
+bool Fold::on_lock(LockHead& lock) {
   if (reading_ != RecordKind::kChunk) return false;
   const auto [place, fresh] = locks_.try_emplace(lock.name);
   place->second.kind = lock.kind;
@@ -106,14 +92,14 @@ bool Fold::on_lock(LockHead lock) {
   return fresh;
 }
 
-bool Fold::on_effect(Effect effect) {
+bool Fold::on_effect(Effect& effect) {
   switch (effect.kind) {
     case EffectKind::kQueued:
     case EffectKind::kGranted: return add_ticket(effect);
     case EffectKind::kTombstone:
       locks_[effect.name].tombstones[effect.id] = effect.lease_end;
       return true;
-    case EffectKind::kBroken: traces_.leave(effect.name, {effect.token, effect.owner}); break;
+    case EffectKind::kBroken: rest_.traces.leave(effect.name, {effect.token, effect.owner}); break;
     default: break;
   }
   const auto found = locks_.find(effect.name);
@@ -135,9 +121,8 @@ bool Fold::on_effect(Effect effect) {
     }
     case EffectKind::kResized:
       lock.capacity = effect.mode.capacity;
-      std::erase_if(lock.tickets, [&](const auto& each) {
-        return effect.id && each.second.id == effect.id;
-      });
+      std::erase_if(lock.tickets,
+                    [&](const auto& each) { return effect.id && each.second.id == effect.id; });
       for (auto& [order, ticket] : lock.tickets) ticket.mode.capacity = lock.capacity;
       return true;
     case EffectKind::kValueSet: lock.value = effect.value; return true;
@@ -165,13 +150,7 @@ bool Fold::add_ticket(const Effect& effect) {
       lock.kind = family(effect.mode.kind);
       lock.capacity = effect.mode.capacity;
     }
-    TicketImage ticket{.id = effect.id, .order = effect.order, .mode = effect.mode};
-    ticket.system = effect.system;
-    ticket.upgrade_of = effect.upgrade_of;
-    ticket.ttl = effect.ttl;
-    ticket.waiter_ttl = effect.waiter_ttl;
-    ticket.owner = effect.owner;
-    known = &lock.tickets.emplace(effect.order, std::move(ticket)).first->second;
+    known = &lock.tickets.emplace(effect.order, ticket_of(effect)).first->second;
     if (known->id != effect.id || effect.order == UINT64_MAX) return false;
     lock.next_order = std::max(lock.next_order, effect.order + 1);
   }
@@ -209,43 +188,10 @@ LockImage Fold::image_of(const std::string& name, const FoldedLock& lock) {
   return image;
 }
 
-Result<Recovered> Fold::take_all(const machine::Limits& limits, std::uint64_t floor,
-                                 Duration old_leader) {
-  machine::MachineImage frame;
-  frame.now = now_;
-  frame.floor = {floor_.epoch, std::max(floor_.counter, floor)};
-  auto restored = machine::LockMachine::restore(frame, limits);
-  Recovered all{machine::LockMachine({}), Marks(), BreakTraces(), KeptTexts(),
-                last_batch_,              {},      0,             0,           {}};
-  while (restored && !locks_.empty()) {
-    const auto node = locks_.extract(locks_.begin());
-    LockImage image = image_of(node.key(), node.mapped());
-    for (TicketImage& ticket : image.tickets) {
-      if (ticket.system) continue;
-      if (ticket.held) {
-        ++all.holders;
-      } else {
-        all.waiters.push_back(ticket.id);
-      }
-      if (closed_) continue;
-      // Renewals up to this length were answered and are not in the journal.
-      const Duration length =
-          std::max(ticket.lease, ticket.held ? ticket.ttl : ticket.waiter_ttl);
-      ticket.lease_end = saturating_add(saturating_add(now_, length), old_leader);
-      all.extended.push_back(ticket.id);
-    }
-    all.locks += image.tickets.empty() ? 0 : 1;
-    if (!restored->restore_lock(image)) {
-      return Error(Errc::kCorruptState, "the journal describes a lock that cannot be: '" +
-                                            image.name + "'");
-    }
-  }
-  if (!restored) return Error(Errc::kCorruptState, "the journal's state cannot be");
-  all.machine = *std::move(restored);
-  all.marks = std::move(marks_);
-  all.traces = std::move(traces_);
-  all.kept = std::move(kept_);
-  return all;
+std::optional<LockImage> Fold::take_lock() {
+  if (locks_.empty()) return std::nullopt;
+  const auto node = locks_.extract(locks_.begin());
+  return image_of(node.key(), node.mapped());
 }
 
 void Fold::write_lock(const std::string& name, const FoldedLock& lock, RecordWriter& writer) {
@@ -284,21 +230,21 @@ void Fold::write_lock(const std::string& name, const FoldedLock& lock, RecordWri
 // All but the locks and the kept texts: small, because it is bounded.
 void Fold::write_rest(RecordWriter& writer) const {
   writer.add_floor(floor_);
-  marks_.visit([&](const std::string& client,
-                   std::uint64_t issue) { writer.add_client_floor(client, issue); },
-               [&](const std::string& client, const std::string& lock, std::uint64_t issue) {
-                 writer.add_mark(client, lock, issue);
-               });
-  traces_.visit(
+  rest_.marks.visit([&](const std::string& client,
+                        std::uint64_t issue) { writer.add_client_floor(client, issue); },
+                    [&](const std::string& client, const std::string& lock, std::uint64_t issue) {
+                      writer.add_mark(client, lock, issue);
+                    });
+  rest_.traces.visit(
       [&](const std::string& lock, const BreakTrace& trace) { writer.add_trace(lock, trace); });
 }
 
 std::optional<std::string> Fold::take_chunk(std::size_t size) {
-  if (rest_taken_ && locks_.empty() && kept_.empty()) return std::nullopt;
+  if (rest_taken_ && locks_.empty() && rest_.kept.empty()) return std::nullopt;
   RecordWriter writer({RecordKind::kChunk, last_batch_, chunks_++});
   if (!std::exchange(rest_taken_, true)) write_rest(writer);
-  while (writer.size() < size && !kept_.empty()) {
-    const auto kept = kept_.take_first();
+  while (writer.size() < size && !rest_.kept.empty()) {
+    const auto kept = rest_.kept.take_first();
     writer.add_kept(kept->first, kept->second);
   }
   while (writer.size() < size && !locks_.empty()) {
@@ -306,30 +252,6 @@ std::optional<std::string> Fold::take_chunk(std::size_t size) {
     write_lock(node.key(), node.mapped(), writer);
   }
   return writer.finish(now_);
-}
-
-Result<Fold> fold_journal(Journal& journal) {
-  const auto head = journal.head();
-  if (!head) return head.error();
-  Fold fold(std::size_t{head->count} << 16U);  // A chunk has about 64 KiB.
-  std::uint64_t sum = base::kFnvStart;
-  for (std::uint32_t index = 0; index < head->count; ++index) {
-    const auto bytes = journal.chunk(*head, index);
-    if (!bytes) return bytes.error();
-    sum = base::fnv1a(*bytes, sum);
-    if (auto read = fold.chunk(*head, index, *bytes); !read) return read.error();
-  }
-  if (head->count > 0 && sum != head->checksum) {
-    return Error(Errc::kCorruptState, "the snapshot's checksum differs from its head's");
-  }
-  const auto last = journal.last();
-  if (!last) return last.error();
-  for (std::uint64_t number = head->batch; number < *last;) {
-    const auto bytes = journal.batch(++number);
-    if (!bytes) return bytes.error();
-    if (auto read = fold.batch(number, *bytes); !read) return read.error();
-  }
-  return fold;
 }
 
 }  // namespace holdfast::server

@@ -1,14 +1,14 @@
 // The committed state of a shard, folded together from the records of its journal: a snapshot's
 // chunks first, then the batches after it.
 //
-// It serves twice. A server that starts folds the whole journal and gives the locks to its machine.
-// The compactor (compactor.h) folds a part of it and writes the next snapshot.
+// It serves twice. The compactor (compactor.h) folds a part of the journal and writes the next
+// snapshot. A server that starts (recovery.h) folds what its machine cannot take as it is read.
 //
 // Guarantee: what a machine's effects did is folded to the machine's own images, but for renewals,
 // which are not in the journal. Records that no machine could have written are an error; the
 // machine looks at each lock again before it takes it.
 //
-// Thread-safety: none. Memory: everything that is in the journal, until it is taken out.
+// Thread-safety: none. Memory: everything that it has read, until it is taken out.
 // Errors: kCorruptState, kVersionMismatch, with the record's number.
 #pragma once
 
@@ -19,10 +19,10 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
+#include <utility>
 
 #include "holdfast/result.h"
-#include "src/machine/lock_machine.h"
+#include "src/machine/image.h"
 #include "src/server/journal.h"
 #include "src/server/kept_texts.h"
 #include "src/server/marks.h"
@@ -31,39 +31,46 @@
 
 namespace holdfast::server {
 
-// A shard begins with this.
-struct Recovered {
-  machine::LockMachine machine;
-  Marks marks;
+// The part of a journal that is no lock.
+struct FoldedRest {
+  Marks marks = Marks();
   BreakTraces traces;
   KeptTexts kept;
-  std::uint64_t last_batch = 0;
-  std::vector<machine::AcquisitionId> extended;  // All whose lease was extended.
-  std::size_t locks = 0;                         // With a ticket.
-  std::size_t holders = 0;
-  std::vector<machine::AcquisitionId> waiters;
 };
 
-class Fold final : private RecordVisitor {
+// The ticket that a grant, or an entry into the queue, makes; `held` and `token` are left out.
+machine::TicketImage ticket_of(const machine::Effect& effect);
+
+class Fold final : public RecordVisitor {
  public:
   // `bytes`: so many are about to come. Growing a large table by steps would stall a commit.
   explicit Fold(std::size_t bytes = 0) { locks_.reserve(bytes / kBytesPerLock); }
 
   Result<void> chunk(const SnapshotHead& head, std::uint32_t index, std::string_view bytes);
-  Result<void> batch(std::uint64_t number, std::string_view bytes);
+  Result<void> batch(std::uint64_t number, std::string_view bytes,
+                     Checksum checksum = Checksum::kUnseen);
 
   std::uint64_t last_batch() const { return last_batch_; }
   machine::Instant now() const { return now_; }
+  machine::Token floor() const { return floor_; }
 
   // The next chunk of about `size` bytes, taken out of the fold; nullopt: it is empty. Nothing else
   // may be called any more, but further take_chunk().
   std::optional<std::string> take_chunk(std::size_t size);
-  // Everything, for a machine whose leases are extended as after a crash (rule 39): each lasts for
-  // max(lease, ttl) from now on. After an orderly end they last as long as they did (43). Its
-  // tokens are above the journal's and above `floor`.
-  // `old_leader`: an earlier writer may answer renewals from its memory for so long from now on.
-  Result<Recovered> take_all(const machine::Limits& limits, std::uint64_t floor,
-                             machine::Duration old_leader = {});
+  // The next lock, taken out of the fold; nullopt: it has no more.
+  std::optional<machine::LockImage> take_lock();
+  FoldedRest take_rest() { return std::move(rest_); }
+
+  void on_head(const RecordHead& head) override { reading_ = head.kind; }
+  bool on_effect(machine::Effect& effect) override;
+  bool on_floor(machine::Token floor) override;
+  bool on_mark(std::string client, std::string lock, std::uint64_t issue) override;
+  bool on_client_floor(std::string client, std::uint64_t issue) override;
+  bool on_lock(LockHead& lock) override;
+  bool on_trace(std::string lock, BreakTrace trace) override;
+  bool on_kept(std::string key, KeptText text) override;
+  bool on_closing() override { return reading_ == RecordKind::kBatch; }
+  bool on_end(machine::Instant at) override;
 
  private:
   struct FoldedLock {
@@ -78,17 +85,6 @@ class Fold final : private RecordVisitor {
   using Locks = std::unordered_map<std::string, FoldedLock>;
   static constexpr std::size_t kBytesPerLock = 150;  // About.
 
-  Result<void> read(RecordKind kind, std::uint64_t number, std::uint32_t index,
-                    std::string_view bytes);
-  bool on_effect(machine::Effect effect) override;
-  bool on_floor(machine::Token floor) override;
-  bool on_mark(std::string client, std::string lock, std::uint64_t issue) override;
-  bool on_client_floor(std::string client, std::uint64_t issue) override;
-  bool on_lock(LockHead lock) override;
-  bool on_trace(std::string lock, BreakTrace trace) override;
-  bool on_kept(std::string key, KeptText text) override;
-  bool on_closing() override;
-  bool on_end(machine::Instant at) override;
   bool add_ticket(const machine::Effect& effect);
   bool end_ticket(FoldedLock& lock, const machine::Effect& effect);
   static machine::TicketImage* find(FoldedLock& lock, const machine::Effect& effect);
@@ -97,19 +93,13 @@ class Fold final : private RecordVisitor {
   void write_rest(RecordWriter& writer) const;
 
   Locks locks_;
-  Marks marks_;
-  BreakTraces traces_;
-  KeptTexts kept_;
+  FoldedRest rest_;
   machine::Token floor_{};
   machine::Instant now_{};
   std::uint64_t last_batch_ = 0;
   std::uint32_t chunks_ = 0;
   bool rest_taken_ = false;
-  bool closed_ = false;  // The newest record is that of an orderly end.
   RecordKind reading_{};
 };
-
-// Folds a whole journal that is open. Errors: as Journal's and Fold's.
-Result<Fold> fold_journal(Journal& journal);
 
 }  // namespace holdfast::server

@@ -1,5 +1,3 @@
-#include "holdfast/server_tools.h"
-
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <unistd.h>
@@ -11,7 +9,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "src/server/fold.h"
+#include "holdfast/server_tools.h"
+#include "src/server/recovery.h"
 #include "src/server/sqlite_journal.h"
 #include "src/stores/sqlite/file/file_system.h"
 #include "src/stores/sqlite/file/fork_gate.h"
@@ -36,7 +35,7 @@ using Database = std::unique_ptr<sqlite3, CloseDatabase>;
 Error sqlite_failed(const std::string& path, sqlite3* db, int code) {
   const std::string why = db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code);
   const int kind = code & 0xff;
-  const Errc errc = kind == SQLITE_PERM || kind == SQLITE_READONLY ? Errc::kPermissionDenied
+  const Errc errc = kind == SQLITE_PERM || kind == SQLITE_READONLY    ? Errc::kPermissionDenied
                     : kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB ? Errc::kCorruptState
                                                                       : Errc::kUnavailable;
   return {errc, path + ": " + why};
@@ -45,9 +44,8 @@ Error sqlite_failed(const std::string& path, sqlite3* db, int code) {
 Result<Database> open_file(const std::string& path, int flags) {
   const InsideSqlite inside;
   sqlite3* raw = nullptr;
-  const int code =
-      sqlite3_open_v2(path.c_str(), &raw, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
-                      nullptr);
+  const int code = sqlite3_open_v2(path.c_str(), &raw,
+                                   flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, nullptr);
   Database db(raw);
   if (code != SQLITE_OK) return sqlite_failed(path, raw, code);
   sqlite3_busy_timeout(raw, 5'000);
@@ -150,10 +148,8 @@ Result<JournalReport> verify_journal(const std::string& at) {
   report.term = journal.term();
   const std::string place = options.file.empty() ? options.folder : options.file;
   const auto last = journal.last();
-  auto fold = server::fold_journal(journal);
-  if (!fold) return Error(fold.error().code(), "journal " + place + ": " + fold.error().message());
   report.batches = last ? *last : 0;
-  const auto all = fold->take_all({}, 0);
+  const auto all = server::recover(journal, {}, 0);
   if (!all) return Error(all.error().code(), "journal " + place + ": " + all.error().message());
   report.locks = all->locks;
   report.holders = all->holders;
@@ -190,8 +186,9 @@ Result<JournalReport> restore_journal(const std::string& backup, const std::stri
   const std::string to = into + "/journal.db";
   if (is_there(to)) {
     return Error(Errc::kInvalidArgument,
-                 into + ": has a journal. Stop its server, and move journal.db and journal.db-wal "
-                        "away first; leave journal.id there");
+                 into +
+                     ": has a journal. Stop its server, and move journal.db and journal.db-wal "
+                     "away first; leave journal.id there");
   }
   if (!stores::sqlite::make_folders(into)) {
     return Error(Errc::kPermissionDenied, into + ": " + std::strerror(errno));

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/server/compactor.h"
 #include "src/server/testing/shard_rig.h"
 
 namespace holdfast::server::testing {
@@ -85,19 +86,17 @@ TEST_F(KeptTextsTest, ASnapshotHasThem) {
   rig_.commit();
   SimJournal journal(rig_.disk);
   ASSERT_TRUE(journal.open());
-  auto whole = fold_journal(journal);
-  ASSERT_TRUE(whole);
-  Fold folded;
-  std::uint32_t chunks = 0;
-  while (const auto bytes = whole->take_chunk(500)) {
-    EXPECT_LT(bytes->size(), 1'000U);
-    ASSERT_TRUE(folded.chunk({.batch = whole->last_batch()}, chunks++, *bytes));
-  }
-  EXPECT_GT(chunks, 5U);
-  auto all = folded.take_all({}, 1);
+  const std::uint64_t last = *journal.last();
+  Compactor compactor(journal, {.bytes = 100, .chunk = 500}, rig_.disk.head, last);
+  compactor.note_commit(last, 1'000);
+  while (compactor.busy()) ASSERT_EQ(compactor.step(), Commit::kCommitted);
+  EXPECT_EQ(rig_.disk.head.batch, last);
+  EXPECT_GT(rig_.disk.head.count, 5U);
+  for (const auto& [place, bytes] : rig_.disk.chunks) EXPECT_LT(bytes.size(), 1'000U);
+  auto all = recover(journal, {}, 1);
   ASSERT_TRUE(all);
   int found = 0;
-  while (all->kept.take_first()) ++found;
+  while (all->rest.kept.take_first()) ++found;
   EXPECT_EQ(found, 40);
 }
 

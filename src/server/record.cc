@@ -103,14 +103,14 @@ constexpr RecordFields fields_of(EffectKind kind) {
 // is zero and ok() is false.
 class Input {
  public:
-  explicit Input(std::string_view bytes) : left_(bytes) {}
+  explicit Input(std::string_view bytes) : at_(bytes.data()), end_(at_ + bytes.size()) {}
 
   bool ok() const { return ok_; }
-  bool empty() const { return left_.empty(); }
+  bool empty() const { return at_ == end_; }
 
   std::uint8_t byte() {
-    const std::string_view one = take(1);
-    return one.empty() ? std::uint8_t{0} : static_cast<std::uint8_t>(one[0]);
+    if (at_ == end_) fail();
+    return ok_ ? static_cast<std::uint8_t>(*at_++) : std::uint8_t{0};
   }
 
   std::uint64_t number() {
@@ -122,13 +122,13 @@ class Input {
       value |= bits << shift;
       if ((next & 0x80U) == 0) return ok_ ? value : 0;
     }
-    ok_ = false;
+    fail();
     return 0;
   }
 
   std::uint32_t small_number() {
     const std::uint64_t value = number();
-    if (value > UINT32_MAX) ok_ = false;
+    if (value > UINT32_MAX) fail();
     return ok_ ? static_cast<std::uint32_t>(value) : 0;
   }
 
@@ -137,16 +137,13 @@ class Input {
   Instant instant() { return Instant(duration()); }
   std::string text() { return std::string(view()); }
 
-  std::string_view view() {
-    const std::uint64_t size = number();
-    if (size > left_.size()) ok_ = false;
-    return take(static_cast<std::size_t>(size));
-  }
+  std::string_view view() { return take(number()); }
 
   std::uint64_t fixed() {
     const std::string_view bytes = take(8);
+    if (bytes.empty()) return 0;
     std::uint64_t value = 0;
-    for (std::size_t at = bytes.size(); at > 0; --at) {
+    for (std::size_t at = 8; at > 0; --at) {
       value = (value << 8U) | static_cast<std::uint8_t>(bytes[at - 1]);
     }
     return value;
@@ -168,36 +165,42 @@ class Input {
 
   ModeKind mode_kind() {
     const std::uint8_t kind = byte();
-    if (kind > static_cast<std::uint8_t>(ModeKind::kPermits)) ok_ = false;
+    if (kind > static_cast<std::uint8_t>(ModeKind::kPermits)) fail();
     return ok_ ? static_cast<ModeKind>(kind) : ModeKind::kExclusive;
   }
 
   machine::OwnerPtr owner() {
     auto owner = rows::decode_owner(view());
-    if (!owner) ok_ = false;
+    if (!owner) fail();
     return owner ? *std::move(owner) : nullptr;
   }
 
  private:
-  std::string_view take(std::size_t size) {
-    if (!ok_ || size > left_.size()) {
-      ok_ = false;
+  void fail() {
+    ok_ = false;
+    at_ = end_;
+  }
+
+  std::string_view take(std::uint64_t size) {
+    if (size > static_cast<std::uint64_t>(end_ - at_)) {
+      fail();
       return {};
     }
-    const std::string_view taken = left_.substr(0, size);
-    left_.remove_prefix(size);
+    const std::string_view taken(at_, static_cast<std::size_t>(size));
+    at_ += size;
     return taken;
   }
 
-  std::string_view left_;
+  const char* at_;
+  const char* end_;
   bool ok_ = true;
 };
 
-Effect take_effect(Input& in, EffectKind kind) {
+void take_effect(Input& in, EffectKind kind, Effect& effect) {
   const RecordFields fields = fields_of(kind);
-  Effect effect;
+  effect = Effect{};
   effect.kind = kind;
-  effect.name = in.text();
+  effect.name = in.view();
   effect.id = in.id();
   if (fields.order) effect.order = in.number();
   if (fields.whole) {
@@ -218,12 +221,17 @@ Effect take_effect(Input& in, EffectKind kind) {
   if (fields.owner) effect.owner = in.owner();
   if (fields.until) effect.lease_end = in.instant();
   if (fields.capacity) effect.mode.capacity = in.small_number();
-  if (fields.value) effect.value = in.text();
-  return effect;
+  if (fields.value) effect.value = in.view();
 }
 
+// A reading uses these again for each item, because texts keep their memory.
+struct Scratch {
+  Effect effect;
+  LockHead lock;
+};
+
 // False: the item is damaged, or the visitor refused it.
-bool read_item(Input& in, std::uint8_t item, RecordVisitor& visitor) {
+bool read_item(Input& in, std::uint8_t item, RecordVisitor& visitor, Scratch& scratch) {
   switch (item) {
     case kFloorItem: {
       const machine::Token floor = in.token();
@@ -241,13 +249,13 @@ bool read_item(Input& in, std::uint8_t item, RecordVisitor& visitor) {
       return in.ok() && visitor.on_client_floor(std::move(client), issue);
     }
     case kLockItem: {
-      LockHead lock;
-      lock.name = in.text();
+      LockHead& lock = scratch.lock;
+      lock.name = in.view();
       lock.kind = in.mode_kind();
       lock.capacity = in.small_number();
       lock.last_token = in.token();
       lock.next_order = in.number();
-      return in.ok() && visitor.on_lock(std::move(lock));
+      return in.ok() && visitor.on_lock(lock);
     }
     case kTraceItem: {
       std::string lock = in.text();
@@ -270,12 +278,24 @@ bool read_item(Input& in, std::uint8_t item, RecordVisitor& visitor) {
     default: break;
   }
   if (item > static_cast<std::uint8_t>(EffectKind::kForgotten)) return false;
-  Effect effect = take_effect(in, static_cast<EffectKind>(item));
-  return in.ok() && visitor.on_effect(std::move(effect));
+  take_effect(in, static_cast<EffectKind>(item), scratch.effect);
+  return in.ok() && visitor.on_effect(scratch.effect);
 }
 
 Error damaged(const char* what) {
   return {Errc::kCorruptState, std::string("a journal record is damaged: ") + what};
+}
+
+bool begins_as_record(std::string_view bytes) {
+  return bytes.size() >= kMagic.size() + 2 + kChecksumSize && bytes.starts_with(kMagic);
+}
+
+std::string_view body_of(std::string_view record) {
+  return record.substr(0, record.size() - kChecksumSize);
+}
+
+std::uint64_t checksum_of(std::string_view record) {
+  return Input(record.substr(record.size() - kChecksumSize)).fixed();
 }
 
 }  // namespace
@@ -375,12 +395,10 @@ std::string RecordWriter::finish(Instant at) {
   return std::move(bytes_);
 }
 
-Result<RecordHead> read_record(std::string_view bytes, RecordVisitor& visitor) {
-  if (bytes.size() < kMagic.size() + 2 + kChecksumSize || !bytes.starts_with(kMagic)) {
-    return damaged("it does not begin as one");
-  }
-  const std::string_view body = bytes.substr(0, bytes.size() - kChecksumSize);
-  if (Input(bytes.substr(body.size())).fixed() != base::fnv1a(body)) {
+Result<RecordHead> read_record(std::string_view bytes, RecordVisitor& visitor, Checksum checksum) {
+  if (!begins_as_record(bytes)) return damaged("it does not begin as one");
+  const std::string_view body = body_of(bytes);
+  if (checksum == Checksum::kUnseen && checksum_of(bytes) != base::fnv1a(body)) {
     return damaged("its checksum differs");
   }
   Input in(body.substr(kMagic.size()));
@@ -398,12 +416,34 @@ Result<RecordHead> read_record(std::string_view bytes, RecordVisitor& visitor) {
   head.kind = static_cast<RecordKind>(kind);
   head.number = in.number();
   head.index = in.small_number();
+  visitor.on_head(head);
+  Scratch scratch;
   for (;;) {
     const std::uint8_t item = in.byte();
     if (!in.ok()) return damaged("it has no end");
-    if (!read_item(in, item, visitor)) return damaged("an item makes no sense");
+    if (!read_item(in, item, visitor, scratch)) return damaged("an item makes no sense");
     if (item == kEndItem) return head;
   }
+}
+
+std::optional<std::uint64_t> check_chunk(std::string_view bytes, std::uint64_t sum_before) {
+  if (!begins_as_record(bytes)) return std::nullopt;
+  std::uint64_t own = base::kFnvStart;
+  std::uint64_t all = sum_before;
+  base::fnv1a(body_of(bytes), own, all);
+  if (own != checksum_of(bytes)) return std::nullopt;
+  return base::fnv1a(bytes.substr(body_of(bytes).size()), all);
+}
+
+Result<void> read_record_at(const RecordHead& place, std::string_view bytes, RecordVisitor& visitor,
+                            Checksum checksum) {
+  const auto head = read_record(bytes, visitor, checksum);
+  if (head && *head == place) return {};
+  std::string where = place.kind == RecordKind::kChunk ? "snapshot " : "batch ";
+  where += std::to_string(place.number);
+  if (place.kind == RecordKind::kChunk) where += ", chunk " + std::to_string(place.index);
+  if (!head) return Error(head.error().code(), where + ": " + head.error().message());
+  return Error(Errc::kCorruptState, where + ": a record of another place lies there");
 }
 
 }  // namespace holdfast::server

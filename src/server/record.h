@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,8 @@ struct RecordHead {
   RecordKind kind{};
   std::uint64_t number = 0;  // The batch's; of a chunk: the last batch that it stands for.
   std::uint32_t index = 0;   // The chunk's place in its snapshot.
+
+  friend bool operator==(const RecordHead&, const RecordHead&) = default;
 };
 
 // The part of a lock that effects do not tell.
@@ -70,22 +73,35 @@ class RecordWriter {
   std::size_t items_ = 0;
 };
 
-// Called for each item in its order. False: the item makes no sense, which ends the reading.
+// Called for each item in its order. False: the item makes no sense, which ends the reading. Parts
+// of an effect or a lock may be moved out of it.
 class RecordVisitor {
  public:
   virtual ~RecordVisitor() = default;
-  virtual bool on_effect(machine::Effect effect) = 0;
+  virtual void on_head(const RecordHead&) {}  // Comes first.
+  virtual bool on_effect(machine::Effect& effect) = 0;
   virtual bool on_floor(machine::Token floor) = 0;
   virtual bool on_mark(std::string client, std::string lock, std::uint64_t issue) = 0;
   virtual bool on_client_floor(std::string client, std::uint64_t issue) = 0;
-  virtual bool on_lock(LockHead lock) = 0;
+  virtual bool on_lock(LockHead& lock) = 0;
   virtual bool on_trace(std::string lock, BreakTrace trace) = 0;
   virtual bool on_kept(std::string key, KeptText text) = 0;
   virtual bool on_closing() = 0;
   virtual bool on_end(machine::Instant at) = 0;
 };
 
+// Whether somebody has looked at a record's checksum already: each look reads all bytes.
+enum class Checksum : std::uint8_t { kUnseen, kRight };
+
 // The checksum is looked at before the first call of the visitor.
-Result<RecordHead> read_record(std::string_view bytes, RecordVisitor& visitor);
+Result<RecordHead> read_record(std::string_view bytes, RecordVisitor& visitor,
+                               Checksum checksum = Checksum::kUnseen);
+// The same for a record that has to belong to that place, which an error names.
+Result<void> read_record_at(const RecordHead& place, std::string_view bytes, RecordVisitor& visitor,
+                            Checksum checksum = Checksum::kUnseen);
+
+// Looks at a chunk's checksum and goes on with that of its snapshot, at once: together they cost
+// what one of them does. nullopt: the chunk is damaged.
+std::optional<std::uint64_t> check_chunk(std::string_view bytes, std::uint64_t sum_before);
 
 }  // namespace holdfast::server

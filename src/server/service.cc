@@ -15,7 +15,7 @@
 #include "src/base/thread.h"
 #include "src/port/boot_timer.h"
 #include "src/server/compactor.h"
-#include "src/server/fold.h"
+#include "src/server/recovery.h"
 #include "src/server/shard.h"
 
 namespace holdfast::server {
@@ -137,23 +137,17 @@ Result<void> Service::Impl::recover() {
   keeps = journal->room() > 0;
   journal_id = journal->id();
   term = journal->term();
-  auto fold = fold_journal(*journal);
-  if (!fold) {
-    return Error(fold.error().code(),
-                 "journal " + journal->place() + ": " + fold.error().message());
-  }
-  // The lead has to last: taking the locks over asks the journal nothing, and takes seconds for
-  // millions of them.
-  journal->keep_leading();
-  static_cast<void>(journal->look());
   const JournalAtOpen opening = journal->opening();
   found.began = opening.began;
   found.restored = opening.restored;
   if (!opening.restored.empty() && !options.clients_stopped) {
     found.quiet = kLongestLease + opening.old_leader;
   }
-  auto recovered = fold->take_all(limits(), wall_micros(), opening.old_leader);
-  if (!recovered) return recovered.error();
+  auto recovered = server::recover(*journal, limits(), wall_micros(), opening.old_leader);
+  if (!recovered) {
+    return Error(recovered.error().code(),
+                 "journal " + journal->place() + ": " + recovered.error().message());
+  }
   const auto head = journal->head();
   if (!head) return head.error();
   compactor.emplace(*journal, Compactor::Settings{}, *head, recovered->last_batch);

@@ -18,7 +18,7 @@
 #include <gtest/gtest.h>
 
 #include "src/server/compactor.h"
-#include "src/server/fold.h"
+#include "src/server/recovery.h"
 #include "src/server/sqlite_journal.h"
 #include "src/server/testing/sim_journal.h"
 #include "tests/support/small_disk.h"
@@ -61,7 +61,8 @@ class Node final : private ServiceListener {
 
   Result<Answer> ask(machine::Action action) {
     std::optional<Result<Answer>> got;
-    service.submit({"c", 0, std::move(action)}, [&](Result<Answer> answer) { got = std::move(answer); });
+    service.submit({"c", 0, std::move(action)},
+                   [&](Result<Answer> answer) { got = std::move(answer); });
     until([&] { return got.has_value(); });
     return *std::move(got);
   }
@@ -311,7 +312,7 @@ TEST(CompactorTest, ACrashAtAnyStepLeavesAWholeJournal) {
   }
   const auto state = [](testing::SimDisk& from) {
     testing::SimJournal reader(from);
-    auto all = fold_journal(reader)->take_all({}, 0);
+    auto all = recover(reader, {}, 0);
     std::string text = std::to_string(all->last_batch);
     for (const auto& lock : all->machine.snapshot().locks) {
       text += " " + lock.name + ":" + std::to_string(lock.tickets.size());
@@ -351,8 +352,8 @@ TEST(SqliteJournalTest, TheRingIsReusedAndSnapshotsBoundTheRecovery) {
   batches = *journal->last();
   EXPECT_GE(batches, 200U);
   EXPECT_LE(batches - journal->head()->batch, 16U);
-  const auto fold = fold_journal(*journal);
-  ASSERT_TRUE(fold) << fold.error().message();
+  const auto all = recover(*journal, {}, 0);
+  ASSERT_TRUE(all) << all.error().message();
   journal.reset();
   Node node(make());
   ASSERT_TRUE(node.started) << node.started.error().message();

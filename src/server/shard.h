@@ -27,10 +27,11 @@
 #include <vector>
 
 #include "src/server/axis.h"
-#include "src/server/fold.h"
+#include "src/server/id_set.h"
 #include "src/server/kept_texts.h"
 #include "src/server/marks.h"
 #include "src/server/record.h"
+#include "src/server/recovery.h"
 #include "src/server/requests.h"
 #include "src/server/service.h"
 #include "src/server/traces.h"
@@ -195,7 +196,7 @@ class Shard {
   std::unordered_map<machine::AcquisitionId, ClientPtr, HashOfId> routes_;
   std::unordered_map<ClientName, ClientPtr> clients_;
   // Those whose lease the recovery extended, until a request of this term sets its end.
-  std::unordered_set<machine::AcquisitionId, HashOfId> extended_;
+  IdSet extended_;
   Batch filling_;
   std::optional<Batch> under_way_;
   std::size_t backlog_ = 0;

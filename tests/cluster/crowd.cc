@@ -21,14 +21,14 @@ constexpr const char* kRoot = "hf1/j/";
 // Collects the effects of a record.
 class Effects final : public server::RecordVisitor {
  public:
-  bool on_effect(machine::Effect effect) override {
+  bool on_effect(machine::Effect& effect) override {
     all.push_back(std::move(effect));
     return true;
   }
   bool on_floor(machine::Token) override { return true; }
   bool on_mark(std::string, std::string, std::uint64_t) override { return true; }
   bool on_client_floor(std::string, std::uint64_t) override { return true; }
-  bool on_lock(server::LockHead) override { return true; }
+  bool on_lock(server::LockHead&) override { return true; }
   bool on_trace(std::string, server::BreakTrace) override { return true; }
   bool on_kept(std::string, server::KeptText) override { return true; }
   bool on_closing() override { return true; }

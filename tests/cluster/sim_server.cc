@@ -158,14 +158,9 @@ bool SimServer::start() {
     return false;
   };
   if (auto opened = journal_->open(); !opened) return broken(opened.error());
-  auto fold = server::fold_journal(*journal_);
-  if (!fold) return broken(fold.error());
-  journal_->keep_leading();
-  static_cast<void>(journal_->look());
-  const auto opening = journal_->opening();
-  const Nanos recovered_at = world_.now;
-  auto recovered = fold->take_all({}, 1'000, opening.old_leader);
+  auto recovered = server::recover(*journal_, {}, 1'000, journal_->opening().old_leader);
   if (!recovered) return broken(recovered.error());
+  const Nanos recovered_at = world_.now;
   const auto head = journal_->head();
   compactor_.emplace(*journal_, kSnapshots, *head, recovered->last_batch);
   auto shard = std::make_unique<server::Shard>(*std::move(recovered), boot_now(),

@@ -4,11 +4,14 @@
 #include <string>
 
 #include "src/base/fnv.h"
-#include "src/server/fold.h"
+#include "src/server/recovery.h"
+#include "src/server/testing/sim_journal.h"
 #include "tests/fuzz/target.h"
 
 namespace holdfast::fuzz::server_record {
 namespace {
+
+using server::testing::SimDisk;
 
 std::string with_checksum(std::string bytes) {
   const std::uint64_t sum = base::fnv1a(bytes);
@@ -19,6 +22,11 @@ std::string with_checksum(std::string bytes) {
 }
 
 std::string head_of(char kind) { return std::string("HFJ\x01", 4) + kind + '\x01' + '\0'; }
+
+Result<server::Recovered> recover(SimDisk& disk) {
+  server::testing::SimJournal journal(disk);
+  return server::recover(journal, {}, 0);
+}
 
 }  // namespace
 
@@ -32,18 +40,28 @@ void run(std::string_view input) {
       return kind == '\x01' ? fold.batch(1, bytes) : fold.chunk({1, 1, 0}, 0, bytes);
     };
     Fold fold;
-    if (!read(fold)) continue;
-    Fold twin;
-    demand(read(twin).has_value(), "it is read alike again");
-    Fold copy;
-    server::SnapshotHead head{1, 0, 0};
-    while (const auto chunk = twin.take_chunk(100)) {
-      demand(copy.chunk(head, head.count++, *chunk).has_value(), "a fold reads its own chunks");
+    const bool readable = read(fold).has_value();
+    SimDisk disk;
+    if (kind == '\x01') {
+      disk.batches[1] = bytes;
+    } else {
+      disk.chunks[{1, 0}] = bytes;
+      disk.head = {1, 1, base::fnv1a(bytes)};
     }
-    auto all = fold.take_all({}, 0);
-    const auto same = copy.take_all({}, 0);
-    demand(all.has_value() == same.has_value(), "a snapshot is as good as its batches");
+    auto all = recover(disk);
+    demand(readable || !all, "a recovery takes no record that a fold refuses");
+    if (!readable) continue;
+    SimDisk copy;
+    copy.head = {1, 0, base::kFnvStart};
+    while (const auto chunk = fold.take_chunk(100)) {
+      copy.head.checksum = base::fnv1a(*chunk, copy.head.checksum);
+      copy.chunks[{1, copy.head.count++}] = *chunk;
+    }
+    const auto same = recover(copy);
+    if (kind == '\x01')
+      demand(all.has_value() == same.has_value(), "a snapshot is as good as a batch");
     if (!all) continue;
+    demand(same.has_value(), "what was recovered can be written and recovered again");
     all->machine.check_invariants();
     demand(all->machine.names("", SIZE_MAX) == same->machine.names("", SIZE_MAX),
            "a snapshot has all locks");

@@ -102,8 +102,7 @@ class ShardRig final : private ServiceListener {
     boot = machine::Instant(std::chrono::seconds(7 * ++starts_));
     journal_ = std::make_unique<SimJournal>(disk);
     static_cast<void>(journal_->open());
-    auto fold = fold_journal(*journal_);
-    auto recovered = fold->take_all({}, wall, old_leader);
+    auto recovered = recover(*journal_, {}, wall, old_leader);
     shard_ = std::make_unique<Shard>(*std::move(recovered), boot,
                                      static_cast<ServiceListener&>(*this), options_, quiet);
     commit();

@@ -30,14 +30,14 @@ machine::MachineImage plain(machine::MachineImage image) {
 // Collects the effects of a record.
 class Effects final : public RecordVisitor {
  public:
-  bool on_effect(machine::Effect effect) override {
+  bool on_effect(machine::Effect& effect) override {
     all.push_back(std::move(effect));
     return true;
   }
   bool on_floor(machine::Token) override { return true; }
   bool on_mark(std::string, std::string, std::uint64_t) override { return true; }
   bool on_client_floor(std::string, std::uint64_t) override { return true; }
-  bool on_lock(LockHead) override { return true; }
+  bool on_lock(LockHead&) override { return true; }
   bool on_trace(std::string, BreakTrace) override { return true; }
   bool on_kept(std::string key, KeptText text) override {
     kept.emplace_back(std::move(key), std::move(text));
@@ -288,9 +288,7 @@ void World::start() {
   boot_offset_ = seconds(dice_.below(2'000'000)) - seconds(900'000);
   journal_ = std::make_unique<SimJournal>(disk_);
   static_cast<void>(journal_->open());
-  auto fold = fold_journal(*journal_);
-  if (!fold) return fail("the journal cannot be read: " + fold.error().message());
-  auto recovered = fold->take_all({}, 1'000);
+  auto recovered = recover(*journal_, {}, 1'000);
   if (!recovered) return fail("the journal cannot be used: " + recovered.error().message());
   compactor_.emplace(*journal_, Compactor::Settings{.bytes = 2'000, .chunk = 300}, disk_.head,
                      recovered->last_batch);
@@ -356,12 +354,7 @@ const TicketImage* World::durable(const Acquisition& one) {
   if (folded_at_ != disk_.changes) {
     record();
     SimJournal reader(disk_);
-    auto fold = fold_journal(reader);
-    if (!fold) {
-      fail("the journal cannot be read: " + fold.error().message());
-      return nullptr;
-    }
-    auto all = fold->take_all({}, 0);
+    auto all = recover(reader, {}, 0);
     if (!all) {
       fail("the journal cannot be used: " + all.error().message());
       return nullptr;
