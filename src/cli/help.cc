@@ -45,7 +45,7 @@ The lock
   -w, --wait D      wait at most D, then exit with 124; -n, --no-wait: do not wait at all
   --ttl D           length of the lease, renewed every third of it (default 30s): the lock outlives
                     a dead host by this time at most
-  -s, --shared      hold it together with other --shared holders (-x, --exclusive: alone; default)
+  -s, --shared      hold it together with other shared holders; -x, --exclusive: alone (default)
   --permits n/N     take n of N permits of a semaphore; all users of NAME must give the same N
   --reason TEXT     a text that ls, inspect and top show
   --trace-id ID     an id of your tracing that they show, at most 128 characters without spaces
@@ -59,8 +59,8 @@ The lock
                     run ends it at a loss. Elsewhere: take the lock as usual
 
 When the lock is lost
-  --on-lost WHAT    term: SIGTERM, then SIGKILL (default); kill: SIGKILL at once;
-                    ignore: only report it, and let COMMAND continue unprotected
+  --on-lost WHAT    end COMMAND by SIGTERM, then SIGKILL (term, the default) or by SIGKILL at once
+                    (kill); or only report it, and let COMMAND continue unprotected (ignore)
   --kill-after D    time between SIGTERM and SIGKILL; at most a third of the lease
                     (default: a fifth of it, at most 5s)
   --contain HOW     the way to keep COMMAND's processes together: tree (default), a pid namespace
@@ -111,7 +111,7 @@ So are the options, except --shared, --permits, --reenter and --metrics-textfile
                     store is unavailable. The end of COMMAND ends the candidacy, and so does a
                     signal
   --observe         print who leads now, and each change, until a signal arrives
-  --count N         with --observe: end after N changes
+  --count N         end after N changes (with --observe)
   --json            with --observe: one object per line: event (leads, nobody), time, name, token,
                     owner, value, missed
 
@@ -126,8 +126,8 @@ Takes the lock NAME, prints "held NAME token T", holds the lock until the standa
 signal arrives, then releases it and exits with 0. 122: --max-hold was over; 123: the lock was lost;
 124: not acquired in time; 128+n: signal n arrived during the wait.
 
-  --wait D, --no-wait, --ttl D, --shared, --permits n/N, --reason TEXT, --trace-id ID,
-  --lock-delay D    as in 'holdfast help run'
+  --wait D, --no-wait, --ttl D, --shared, --exclusive, --permits n/N, --reason TEXT,
+  --trace-id ID, --lock-delay D   as in 'holdfast help run'
   --max-hold D      release the lock after D (exit status 122)
   --json            print events as JSON lines on stdout
 
@@ -145,7 +145,7 @@ Nobody renews it between: it ends after its ttl unless you call 'holdfast renew'
 has the id can release the lock: treat it like a key. The argument '-' reads it from a pipe.
 
   --ttl D           length of the lease (default 30s)
-  --wait D, --no-wait, --shared, --permits n/N, --reason TEXT, --trace-id ID
+  --wait D, --no-wait, --shared, --exclusive, --permits n/N, --reason TEXT, --trace-id ID
                     as in 'holdfast help run'
   --json            print an object with lease, name, token, time_left_ms ...
 
@@ -231,8 +231,8 @@ waits. It looks again every second. On a terminal it is a full-screen view:
   q quit   s next order   r look now   arrows, PgUp, PgDn, Home, End scroll
 
   --interval D      time between two looks (default 1s, at least 100ms)
-  --sort WHAT       name (default), queue (longest first), age (oldest request first), left (next
-                    lease end first)
+  --sort WHAT       order: name (default), queue (longest first), age (oldest request first), left
+                    (next lease end first)
   --once            print one table, and end
   --plain           print one table after the other; the default without a terminal, with TERM=dumb
                     and in a build without curses
@@ -336,7 +336,7 @@ numbers of its own, or keep those of all in a store (--store): a process holds o
                     of ids with a time
   --counter         init and next with --store: NAME is a counter that other programs use, too: a
                     key, a sequence, a table with one row, a folder of sequential nodes
-  --require durable refuse a store that may forget what it has answered
+  --require durable  refuse a store that may forget what it has answered
   --floor N         floor: at least the highest number that was ever given
   --reason TEXT     floor: why, for those who find it later
   --file PATH       the file, in place of NAME.ids in the folder ids beside the default store;
@@ -368,8 +368,7 @@ way, and ends with 0. SIGHUP makes it read the users and the certificate again.
                     and TLS or --plaintext. Port 0: the system chooses one
   --http ADDR       an address and port for HTTP, too: locks as JSON, /metrics, /healthz, /readyz.
                     Without it there is none
-  --http-host NAMES
-                    names by which HTTP clients may call this server, with ',' between them
+  --http-host NAMES  names by which HTTP clients may call this server, with ',' between them
   --users FILE      a line for each user: NAME password:HASH acquire:orders/* observe:* break:NAME.
                     Without it everybody who reaches the port may do everything
   --tls-cert FILE   the server's certificate chain, PEM; it may hold the key, too
@@ -378,8 +377,9 @@ way, and ends with 0. SIGHUP makes it read the users and the certificate again.
   --data DIR        the folder of the journal, on a local disk; it is made. Default: the folder
                     server beside the default store; root's is /var/lib/holdfast/server. One server
                     at a time uses a folder
-  --journal URL     sqlite:DIR, as --data; etcd://HOST,HOST/PREFIX, which several servers share: one
-                    leads, the others stand by; memory: nothing survives, for tests
+  --journal URL     its kind and place: sqlite:DIR, as --data; etcd://HOST,HOST/PREFIX, which
+                    several servers share: one leads, the others stand by; memory: nothing survives,
+                    for tests
   --shards N        a new journal in etcd, or in memory, spreads its locks over N shards, 64 at
                     most (default 1). Each has its own leader, and the servers share them evenly.
                     The number is kept for good. Several shards cannot take several locks in one
@@ -389,9 +389,8 @@ way, and ends with 0. SIGHUP makes it read the users and the certificate again.
   --config FILE     a file in TOML, whose table [serve] has these options with '_' for '-':
                     listen, http, http_host, data, journal, shards, advertise, users, tls_cert,
                     tls_key, plaintext. Without it the usual files are read
-  --clients-stopped
-                    say that no client of this journal runs any more; a restored copy then grants at
-                    once, and not after 24 h
+  --clients-stopped  say that no client of this journal runs any more; a restored copy then grants
+                    at once, and not after 24 h
   --json            print an object when it serves: url, address, http, journal, journal_id,
                     new_journal, term, locks, restored, quiet_s, shards, leading (so many of them),
                     pid; one when it stops; and on a shared journal one when it stands by, with the
@@ -525,18 +524,30 @@ Explains COMMAND; without one, lists the commands. 'holdfast COMMAND --help' doe
 )";
 
 template <typename Options>
-Options options_for(int (*run)(const Options&));  // Only its type is used.
+Options options_of(Result<void> (*parse)(const Arguments&, Options&));  // Only its type is used.
+template <typename Options>
+Options options_of(Result<void> (*parse)(const std::string&, const Arguments&, Options&));
+
+template <auto kParse, typename Options>
+Result<void> read_options(const std::string& command, const Arguments& arguments, Options& into) {
+  if constexpr (std::is_invocable_v<decltype(kParse), const Arguments&, Options&>) {
+    return kParse(arguments, into);
+  } else {
+    return kParse(command, arguments, into);
+  }
+}
+
+template <auto kParse>
+void list_options(const std::string& command) {
+  decltype(options_of(kParse)) options;
+  (void)read_options<kParse>(command, {"--help"}, options);
+}
 
 // Reads the options of a command, then runs it, unless help was asked for.
 template <auto kParse, auto kRun>
 int with_options(const std::string& command, const Arguments& arguments) {
-  decltype(options_for(kRun)) options;
-  Result<void> parsed;
-  if constexpr (std::is_invocable_v<decltype(kParse), const Arguments&, decltype(options)&>) {
-    parsed = kParse(arguments, options);
-  } else {
-    parsed = kParse(command, arguments, options);
-  }
+  decltype(options_of(kParse)) options;
+  const auto parsed = read_options<kParse>(command, arguments, options);
   if (options.common.help) return print_help(command);
   if (!parsed) return usage_error(command, parsed.error());
   return kRun(options);
@@ -548,50 +559,55 @@ int with_words(const std::string&, const Arguments& arguments) {
   return kRun(arguments);
 }
 
-// In the order of the front page.
+template <auto kParse, auto kRun>
+constexpr Command row(std::string_view usage, std::string_view summary, std::string_view page) {
+  if constexpr (std::is_invocable_v<decltype(kRun), const Arguments&>) {
+    return {usage, summary, page, with_words<kRun>, list_options<kParse>};
+  } else {
+    return {usage, summary, page, with_options<kParse, kRun>, list_options<kParse>};
+  }
+}
+
 constexpr Command kCommands[] = {
-    {"run NAME -- COMMAND [ARG...]", "run a command while holding the lock NAME", kRun,
-     with_words<run_command>},
-    {"elect NAME -- COMMAND", "run a command while leading; one candidate leads", kElect,
-     with_words<elect_command>},
-    {"hold NAME", "hold a lock until the input closes or a signal comes", kHold,
-     with_options<parse_hold, hold_command>},
-    {"acquire NAME", "take a lock for several steps; prints a lease id", kAcquire,
-     with_options<parse_hold, acquire_command>},
-    {"renew LEASE", "renew that lease", kRenew, with_options<parse_lease, renew_command>},
-    {"release LEASE", "release that lease", kRelease, with_options<parse_lease, release_command>},
-    {"status NAME", "is a lock held? Exit status: 0 held, 1 free", kStatus,
-     with_options<parse_look, status_command>},
-    {"ls [PREFIX]", "who holds what", kLs, with_options<parse_look, ls_command>},
-    {"inspect NAME", "holders, waiters in order, token, since when, why", kInspect,
-     with_options<parse_look, inspect_command>},
-    {"watch [PREFIX]", "grants, releases and losses, as they happen", kWatch,
-     with_options<parse_look, watch_command>},
-    {"top [PREFIX]", "a live view: who holds, who waits, for how long", kTop,
-     with_options<parse_top, top_command>},
-    {"break NAME --token T", "free a lock by force", kBreak,
-     with_options<parse_break, break_command>},
-    {"fence check RESOURCE", "let only the newest holder of a lock continue", kFence,
-     with_options<parse_fence, fence_command>},
-    {"id next NAME", "an id that grows with time and never repeats", kId,
-     with_options<parse_id, id_command>},
-    {"doctor", "does this store give its guarantees?", kDoctor,
-     with_options<parse_doctor, doctor_command>},
-    {"store init", "make the tables of a store that has some", kStore,
-     with_options<parse_store, store_command>},
-    {"failover status", "which store of a chain is used? switch it", kFailover,
-     with_options<parse_failover, failover_command>},
-    {"serve", "run a lock service for the programs of this host", kServe,
-     with_options<parse_serve, serve_command>},
-    {"server verify", "look at a lock service's journal, back it up, restore it", kServer,
-     with_options<parse_server, server_command>},
-    {"bench", "how fast is it?", kBench, with_options<parse_bench, bench_command>},
+    row<parse_run, run_command>("run NAME -- COMMAND [ARG...]",
+                                "run a command while holding the lock NAME", kRun),
+    row<parse_elect, elect_command>("elect NAME -- COMMAND",
+                                    "run a command while leading; one candidate leads", kElect),
+    row<parse_hold, hold_command>("hold NAME",
+                                  "hold a lock until the input closes or a signal comes", kHold),
+    row<parse_hold, acquire_command>("acquire NAME",
+                                     "take a lock for several steps; prints a lease id", kAcquire),
+    row<parse_lease, renew_command>("renew LEASE", "renew that lease", kRenew),
+    row<parse_lease, release_command>("release LEASE", "release that lease", kRelease),
+    row<parse_look, status_command>("status NAME", "is a lock held? Exit status: 0 held, 1 free",
+                                    kStatus),
+    row<parse_look, ls_command>("ls [PREFIX]", "who holds what", kLs),
+    row<parse_look, inspect_command>("inspect NAME",
+                                     "holders, waiters in order, token, since when, why", kInspect),
+    row<parse_look, watch_command>("watch [PREFIX]", "grants, releases and losses, as they happen",
+                                   kWatch),
+    row<parse_top, top_command>("top [PREFIX]", "a live view: who holds, who waits, for how long",
+                                kTop),
+    row<parse_break, break_command>("break NAME --token T", "free a lock by force", kBreak),
+    row<parse_fence, fence_command>("fence check RESOURCE",
+                                    "let only the newest holder of a lock continue", kFence),
+    row<parse_id, id_command>("id next NAME", "an id that grows with time and never repeats", kId),
+    row<parse_doctor, doctor_command>("doctor", "does this store give its guarantees?", kDoctor),
+    row<parse_store, store_command>("store init", "make the tables of a store that has some",
+                                    kStore),
+    row<parse_failover, failover_command>("failover status",
+                                          "which store of a chain is used? switch it", kFailover),
+    row<parse_serve, serve_command>("serve", "run a lock service for the programs of this host",
+                                    kServe),
+    row<parse_server, server_command>(
+        "server verify", "look at a lock service's journal, back it up, restore it", kServer),
+    row<parse_bench, bench_command>("bench", "how fast is it?", kBench),
     {"help COMMAND", "explain one of them", kHelp, with_words<help_command>},
     {"version", "the version of the program", kVersion, with_words<version_command>},
 };
 
 // Two columns, the first of them `width` wide.
-std::string row(std::string_view left, std::string_view right, std::size_t width) {
+std::string columns(std::string_view left, std::string_view right, std::size_t width) {
   std::string line = "  " + std::string(left);
   line.resize(std::max(line.size() + 2, width), ' ');
   return line + std::string(right) + "\n";
@@ -628,12 +644,12 @@ std::vector<std::string> command_names() {
 std::string with_lists(std::string_view page) {
   std::string commands, examples, variables;
   for (const Command& one : kCommands) {
-    if (one.begins_group) commands += "\n";
-    commands += row("holdfast " + std::string(one.usage), one.summary, 42);
+    commands += columns("holdfast " + std::string(one.usage), one.summary, 42);
   }
   for (const StoreKind& store : known_stores()) {
-    for (const StoreExample& each : store.examples) examples += row(each.url, each.about, 40);
-    if (!store.secret_variable.empty()) variables += row(store.secret_variable, store.title, 40);
+    for (const StoreExample& each : store.examples) examples += columns(each.url, each.about, 40);
+    if (!store.secret_variable.empty())
+      variables += columns(store.secret_variable, store.title, 40);
   }
   std::string text(page);
   for (const auto& [word, with] :
@@ -648,6 +664,8 @@ std::string with_lists(std::string_view page) {
 
 }  // namespace
 
+std::span<const Command> all_commands() { return kCommands; }
+
 const Command* find_command(std::string_view name) {
   const auto* const found = std::find_if(std::begin(kCommands), std::end(kCommands),
                                          [&](const Command& one) { return one.name() == name; });
@@ -659,19 +677,6 @@ std::string help_text(std::string_view command) {
   if (command == "stores") return with_lists(kStores);
   const Command* const found = find_command(command);
   return found == nullptr ? "" : std::string(found->page);
-}
-
-int print_words(const std::string& list) {
-  if (list == "--commands") {
-    for (const Command& one : kCommands) {
-      print(std::string(one.name()) + ":" + std::string(one.summary) + "\n");
-    }
-  } else {
-    for (const StoreKind& store : known_stores()) {
-      for (const std::string_view start : store.url_starts) print(std::string(start) + "\n");
-    }
-  }
-  return flush_output() ? 0 : kExitError;
 }
 
 int print_help(const std::string& command) {

@@ -85,8 +85,8 @@ int help_command(const std::vector<std::string>& arguments) {
   if (arguments.size() == 2 && arguments.front() == "failover") return print_help("failover");
   if (arguments.size() > 1) return too_many("help", arguments[1]);
   if (arguments.empty()) return print_help("");
-  if (arguments.front() == "--commands" || arguments.front() == "--stores") {
-    return print_words(arguments.front());
+  for (const char* const list : {"--commands", "--stores", "--options"}) {
+    if (arguments.front() == list) return print_words(list);
   }
   if (asks_for_help(arguments.front())) return print_help("help");
   const std::string& command = arguments.front();

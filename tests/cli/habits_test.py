@@ -3,11 +3,16 @@
 import json
 import os
 import socket
+import shutil
 import subprocess
 import time
+import unittest
 
 import harness
 from harness import PROGRAM, CliCase
+
+
+COMPLETIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../completions")
 
 
 class StatusTest(CliCase):
@@ -113,9 +118,8 @@ class OddPasswordTest(CliCase):
 class CompletionTest(CliCase):
     def complete(self, line):
         """What bash offers for the rest of `line`, which begins behind `holdfast `."""
-        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         done = subprocess.run(
-            ["bash", "-c", SCRIPT, "bash", os.path.join(root, "completions/holdfast.bash"),
+            ["bash", "-c", SCRIPT, "bash", f"{COMPLETIONS}/holdfast.bash",
              PROGRAM + " " + line],
             env=self.env, capture_output=True, text=True, timeout=20, check=False)
         self.assertEqual(done.stderr, "")
@@ -156,6 +160,61 @@ class CompletionTest(CliCase):
     def test_it_knows_the_kinds_of_stores(self):
         self.assertIn("etcds://", self.complete("ls --store e"))
         self.assertEqual(self.complete("ls --store redis:"), ["//"])
+
+    def test_it_offers_what_options_and_words_take(self):
+        for line, offered in (("run --on-lost ", ["term", "kill", "ignore"]),
+                              ("id next x --policy step:", ["1024"]),
+                              ("failover s", ["status", "switch"]), ("help st", ["status", "store"]),
+                              ("top --int", ["--interval"]),
+                              ("run --reenter --ttl 1", ["1s", "10s", "1m", "1h"]),
+                              ("acquire --max", [])):
+            self.assertEqual(self.complete(line), offered, line)
+        self.assertIn("printenv", self.complete("run job --on-lost kill -- printe"))
+
+
+@unittest.skipUnless(shutil.which("fish"), "there is no fish: 'scripts/setup test' installs it")
+class FishCompletionTest(CliCase):
+    def test_it_offers_commands_options_and_values(self):
+        for line, offered in (("run --on-lost ", ["ignore", "kill", "term"]),
+                              ("failover s", ["status", "switch"]), ("help st", ["status", "store"]),
+                              ("top --int", ["--interval"]), ("ls --store etcds", ["etcds://"]),
+                              ("acquire --max", []), ("run job -- printenv --on-l", [])):
+            done = subprocess.run(
+                ["fish", "--no-config", "-c", f"source {COMPLETIONS}/holdfast.fish;"
+                 f" complete -C 'holdfast {line}'"], capture_output=True, text=True, timeout=20,
+                check=False, env={**self.env, "PATH": os.path.dirname(PROGRAM) + ":/usr/bin:/bin"})
+            words = [each.split("\t")[0] for each in done.stdout.splitlines()]
+            self.assertEqual((words, done.stderr), (offered, ""), line)
+
+
+# Prints what the completion hands to zsh's _arguments, for the words after the first.
+ZSH = r"""
+function _arguments _describe { print -rl -- "$@" "${(P@)@[-1]}" }
+function complete { local -a words=(holdfast "$@"); local CURRENT=$#words; . $FILE }
+FILE=$1; shift
+complete "$@"
+"""
+
+
+@unittest.skipUnless(shutil.which("zsh"), "there is no zsh: 'scripts/setup test' installs it")
+class ZshCompletionTest(CliCase):
+    def specs(self, *words):
+        done = subprocess.run(
+            ["zsh", "-f", "-c", ZSH, "zsh", f"{COMPLETIONS}/_holdfast", *words],
+            capture_output=True, text=True, timeout=20, check=False,
+            env={**self.env, "PATH": os.path.dirname(PROGRAM) + ":/usr/bin:/bin"})
+        self.assertEqual(done.stderr, "")
+        return done.stdout.splitlines()
+
+    def test_it_gives_each_option_with_what_it_takes(self):
+        specs = self.specs("run", "")
+        for spec in ("(--on-lost)--on-lost[end COMMAND by SIGTERM, then SIGKILL]:value:(term kill ignore)",
+                     "(-n --no-wait --wait)-n[do not wait at all]", "*::command: _normal", ":lock:"):
+            self.assertIn(spec, specs)
+        self.assertIn(":value:(status switch return)", self.specs("failover", ""))
+        self.assertTrue(any(spec.endswith(r":value:(sqlite\: etcd\:// memory\:)")
+                            for spec in self.specs("serve", "")))
+        self.assertIn("store:make the tables of a store that has some", self.specs("st"))
 
 
 if __name__ == "__main__":

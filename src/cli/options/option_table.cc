@@ -28,6 +28,9 @@ constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
     {"--conflict-exit-code", "use --exit-timeout N"},
 };
 
+// Where rows_of() wants the rows of the next table that parses.
+thread_local std::vector<OptionRow>* listing = nullptr;
+
 std::string_view meant_by(std::string_view name) {
   for (const auto& [word, text] : kMeant) {
     if (word == name) return text;
@@ -40,6 +43,7 @@ std::string_view meant_by(std::string_view name) {
 struct OptionTable::Impl {
   struct Raw {
     CLI::Option* option = nullptr;
+    std::string_view offers;
     std::string value;
     std::function<Result<void>(const std::string&)> read;
   };
@@ -48,6 +52,7 @@ struct OptionTable::Impl {
     std::string name;
     std::string& target;
     bool required = false;
+    std::string_view offers;
     bool given = false;  // After the dashes.
 
     bool open() const { return !given && option->count() == 0; }
@@ -76,6 +81,7 @@ struct OptionTable::Impl {
   Result<void> check_extras() const;
   Result<void> fill_positionals(const std::vector<std::string>& given);
   Result<void> read_values() const;
+  std::vector<OptionRow> rows() const;
 };
 
 // Turns `--reason=` into `--reason` and an empty word. Otherwise CLI11 takes the next argument for
@@ -155,6 +161,30 @@ Result<void> OptionTable::Impl::read_values() const {
   return {};
 }
 
+std::vector<OptionRow> OptionTable::Impl::rows() const {
+  std::vector<OptionRow> rows;
+  const auto append = [](std::string& list, const std::string& word) {
+    list += (list.empty() ? "" : " ") + word;
+  };
+  for (const CLI::Option* option : app.get_options()) {
+    const auto is_it = [&](const auto& one) { return one.option == option; };
+    if (const auto word = std::find_if(positionals.begin(), positionals.end(), is_it);
+        word != positionals.end()) {
+      rows.push_back({word->name, std::string(word->offers), ""});
+      continue;
+    }
+    OptionRow& row = rows.emplace_back();
+    for (const std::string& name : option->get_snames()) append(row.names, "-" + name);
+    for (const std::string& name : option->get_lnames()) append(row.names, "--" + name);
+    const auto raw = std::find_if(raws.begin(), raws.end(), is_it);
+    row.takes = raw == raws.end() ? "flag" : raw->offers;
+    for (const CLI::Option* other : option->get_excludes()) {
+      append(row.excludes, other->get_name());
+    }
+  }
+  return rows;
+}
+
 OptionTable::OptionTable(std::string command, std::string program)
     : impl_(std::make_unique<Impl>()) {
   impl_->command = std::move(command);
@@ -169,22 +199,41 @@ void OptionTable::flag(const std::string& names, bool& target) {
   impl_->app.add_flag(names, target);
 }
 
-void OptionTable::add(const std::string& names,
+void OptionTable::add(const std::string& names, std::string_view offers,
                       std::function<Result<void>(const std::string&)> read) {
   Impl::Raw& raw = impl_->raws.emplace_back();
+  raw.offers = offers;
   raw.read = std::move(read);
   raw.option = impl_->app.add_option(names, raw.value);
   raw.option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
-void OptionTable::positional(const std::string& name, std::string& target, bool required) {
+void OptionTable::positional(const std::string& name, std::string& target, bool required,
+                             std::string_view offers) {
   CLI::Option* option = impl_->app.add_option(name, target);
-  impl_->positionals.push_back({option, name, target, required});
+  impl_->positionals.push_back({option, name, target, required, offers});
+}
+
+void OptionTable::exclusive(std::initializer_list<const char*> names) {
+  for (auto one = names.begin(); one != names.end(); ++one) {
+    for (auto other = one + 1; other != names.end(); ++other) {
+      impl_->app.get_option(*one)->excludes(impl_->app.get_option(*other));
+    }
+  }
 }
 
 void OptionTable::words(std::vector<std::string>& target) { impl_->words = &target; }
 
+std::vector<OptionRow> OptionTable::rows_of(const std::function<void()>& parse) {
+  std::vector<OptionRow> rows;
+  listing = &rows;
+  parse();
+  listing = nullptr;
+  return rows;
+}
+
 Result<void> OptionTable::parse(std::vector<std::string> arguments) {
+  if (listing != nullptr) *listing = impl_->rows();
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   const std::vector<std::string> words(dashes == arguments.end() ? dashes : dashes + 1,
                                        arguments.end());
@@ -197,6 +246,9 @@ Result<void> OptionTable::parse(std::vector<std::string> arguments) {
     // Every option takes one value, and the last given wins: there can only be none.
     const std::string said = error.what();
     return impl_->wrong(said.substr(0, said.find(':')) + " needs a value");
+  } catch (const CLI::ExcludesError& error) {
+    std::string said = error.what();  // "--wait excludes --no-wait"
+    return impl_->wrong(said.replace(said.find(" excludes "), 10, " contradicts "));
   } catch (const CLI::ParseError& error) {
     return impl_->wrong(error.what());
   }

@@ -15,14 +15,24 @@ std::function<Result<int>(const std::string&)> between(int least, int most) {
   return [least, most](const std::string& text) { return read_number(text, least, most); };
 }
 
-void add_common(OptionTable& table, CommonOptions& common) {
+// The options of every command that prints.
+void add_output(OptionTable& table, CommonOptions& common) {
   table.flag("-h,--help", common.help);
-  table.value("--store", common.store, read_text);
-  table.value("--config", common.config, read_text);
-  table.value("--log-format", common.log_format, read_log_format);
   table.flag("--json", common.json);
-  table.flag("-v,--verbose", common.verbose);
   table.flag("-q,--quiet", common.quiet);
+}
+
+// Those of a server, too, which is its own store.
+void add_messages(OptionTable& table, CommonOptions& common) {
+  add_output(table, common);
+  table.value("--config", common.config, read_text, "file");
+  table.value("--log-format", common.log_format, read_log_format, "text|json|logfmt");
+}
+
+void add_common(OptionTable& table, CommonOptions& common) {
+  table.value("--store", common.store, read_text, "store");
+  table.flag("-v,--verbose", common.verbose);
+  add_messages(table, common);
 }
 
 // The options of a lock need a second look, when all of them are known.
@@ -36,10 +46,11 @@ struct LockDraft {
 
 // The options of every request for a lock, except its mode.
 void add_request(OptionTable& table, LockOptions& lock, LockDraft& draft) {
-  table.positional("NAME", lock.name);
+  table.positional("NAME", lock.name, /*required=*/true, "lock");
   // The letters are flock's.
   table.value("-w,--wait", lock.wait, read_duration);
   table.flag("-n,--no-wait", draft.no_wait);
+  table.exclusive({"--wait", "--no-wait"});
   table.value("--ttl", lock.ttl, read_period);
   table.value("--max-hold", lock.max_hold, read_period);
   table.value("--lock-delay", lock.lock_delay, read_duration);
@@ -52,6 +63,7 @@ void add_lock(OptionTable& table, LockOptions& lock, LockDraft& draft) {
   table.flag("-s,--shared", draft.shared);
   table.flag("-x,-e,--exclusive", draft.exclusive);
   table.value("--permits", draft.permits, read_permits);
+  table.exclusive({"--shared", "--exclusive", "--permits"});
 }
 
 // An empty trace id is none, even as an option. An unusable one in the environment was set for
@@ -71,12 +83,8 @@ void take_trace_id(LockOptions& lock, const LockDraft& draft) {
 
 Result<void> finish_lock(LockOptions& lock, const LockDraft& draft) {
   if (lock.name.empty()) return invalid("the name of the lock is empty");
-  if (draft.no_wait && lock.wait) return invalid("--wait and --no-wait contradict each other");
   if (draft.no_wait) lock.wait = Duration::zero();
   take_trace_id(lock, draft);
-  if (draft.shared + draft.exclusive + draft.permits.has_value() > 1) {
-    return invalid("--shared, --exclusive and --permits contradict each other");
-  }
   if (draft.shared) lock.mode = Mode::shared();
   if (draft.permits) lock.mode = *draft.permits;
   return {};
@@ -111,9 +119,9 @@ void add_run(OptionTable& table, RunOptions& into) {
   add_common(table, into.common);
   table.value("--min-hold", into.min_hold, read_duration);
   table.value("--kill-after", into.kill_after, read_duration);
-  table.value("--on-lost", into.on_lost, read_on_lost);
-  table.value("--leftover", into.leftover, read_leftover);
-  table.value("--contain", into.contain, read_contain);
+  table.value("--on-lost", into.on_lost, read_on_lost, "term|kill|ignore");
+  table.value("--leftover", into.leftover, read_leftover, "end|wait|leave");
+  table.value("--contain", into.contain, read_contain, "tree|pidns|cgroup");
   table.value("--json-fd", into.json_fd, between(0, 65'535));
   table.value("--exit-max-hold", into.exit_max_hold, read_exit_code);
   table.value("--exit-lost", into.exit_lost, read_exit_code);
@@ -133,7 +141,7 @@ Result<void> parse_split(const Arguments& arguments, Arguments::const_iterator d
   add_lock(table, into.lock, draft);
   add_run(table, into);
   table.flag("--reenter", into.reenter);
-  table.value("--metrics-textfile", into.metrics_textfile, read_text);
+  table.value("--metrics-textfile", into.metrics_textfile, read_text, "file");
   auto parsed = table.parse(std::move(own));
   if (!parsed || into.common.help) return parsed;
   if (into.command.empty()) {
@@ -245,7 +253,7 @@ Result<void> parse_look(const std::string& command, const Arguments& arguments, 
   OptionTable table(command);
   add_common(table, into.common);
   const bool one = command == "inspect" || command == "status";
-  table.positional(one ? "NAME" : "PREFIX", into.name, one);
+  table.positional(one ? "NAME" : "PREFIX", into.name, one, "lock");
   if (command == "watch") table.value("--count", into.count, between(1, 1'000'000'000));
   if (command == "ls") table.flag("--outcomes", into.outcomes);
   return table.parse(arguments);
@@ -254,9 +262,9 @@ Result<void> parse_look(const std::string& command, const Arguments& arguments, 
 Result<void> parse_top(const Arguments& arguments, TopOptions& into) {
   OptionTable table("top");
   add_common(table, into.common);
-  table.positional("PREFIX", into.prefix, /*required=*/false);
+  table.positional("PREFIX", into.prefix, /*required=*/false, "lock");
   table.value("--interval", into.interval, read_interval);
-  table.value("--sort", into.sort, read_top_sort);
+  table.value("--sort", into.sort, read_top_sort, "name|queue|age|left");
   table.flag("--once", into.once);
   table.flag("--plain", into.plain);
   return table.parse(arguments);
@@ -266,8 +274,8 @@ Result<void> parse_break(const Arguments& arguments, BreakOptions& into) {
   OptionTable table("break");
   std::optional<std::string> token;
   add_common(table, into.common);
-  table.positional("NAME", into.name);
-  table.value("--token", token, read_text);
+  table.positional("NAME", into.name, /*required=*/true, "lock");
+  table.value("--token", token, read_text, "token");
   table.value("--reason", into.reason, read_text);
   auto parsed = table.parse(arguments);
   if (!parsed || into.common.help) return parsed;
@@ -284,7 +292,9 @@ Result<void> parse_doctor(const Arguments& arguments, DoctorOptions& into) {
   OptionTable table("doctor");
   std::optional<std::string> require;
   add_common(table, into.common);
-  table.value("--require", require, read_text);
+  table.value("--require", require, read_text,
+              "fenced|fair|shared|permits|upgrade|list|watch-every-change|values|multi|"
+              "survives-restart|survives-failover");
   auto parsed = table.parse(arguments);
   if (require) into.require = split(*require);
   if (parsed && require && into.require.empty()) {
@@ -297,7 +307,7 @@ Result<void> parse_store(const Arguments& arguments, StoreOptions& into) {
   OptionTable table("store");
   std::string verb;
   add_common(table, into.common);
-  table.positional("init", verb, /*required=*/false);
+  table.positional("VERB", verb, /*required=*/false, "init");
   table.flag("--print-sql", into.print_sql);
   auto parsed = table.parse(arguments);
   if (into.common.help) return {};
@@ -316,7 +326,7 @@ Result<void> parse_failover(const Arguments& arguments, FailoverOptions& into) {
   OptionTable table("failover");
   std::string place;
   add_common(table, into.common);
-  table.positional("status", into.verb, /*required=*/false);
+  table.positional("VERB", into.verb, /*required=*/false, "status|switch|return");
   table.positional("PLACE", place, /*required=*/false);
   auto parsed = table.parse(arguments);
   if (into.common.help) return {};
@@ -342,29 +352,25 @@ Result<void> check_serve(const ServeOptions& options) {
     if (file && file->empty()) return invalid("--" + std::string(option) + " names no file");
   }
   if (options.data && options.journal) {
-    return invalid(
-        "--data and --journal contradict each other: --data DIR is --journal sqlite:DIR");
+    return invalid("--data and --journal contradict each other");
   }
   return {};
 }
 
 Result<void> parse_serve(const Arguments& arguments, ServeOptions& into) {
   OptionTable table("serve");
-  table.flag("-h,--help", into.common.help);
-  table.value("--log-format", into.common.log_format, read_log_format);
-  table.flag("--json", into.common.json);
-  table.flag("-q,--quiet", into.common.quiet);
-  table.value("--config", into.common.config, read_text);
+  add_messages(table, into.common);
   table.value("--listen", into.listen, read_text);
   table.value("--http", into.http, read_text);
   table.value("--http-host", into.http_hosts, read_text);
-  table.value("--data", into.data, read_text);
-  table.value("--journal", into.journal, read_text);
+  table.value("--data", into.data, read_text, "folder");
+  table.value("--journal", into.journal, read_text, "sqlite:|etcd://|memory:");
+  table.exclusive({"--data", "--journal"});
   table.value("--shards", into.shards, read_shards);
   table.value("--advertise", into.advertise, read_text);
-  table.value("--users", into.users, read_text);
-  table.value("--tls-cert", into.tls_cert, read_text);
-  table.value("--tls-key", into.tls_key, read_text);
+  table.value("--users", into.users, read_text, "file");
+  table.value("--tls-cert", into.tls_cert, read_text, "file");
+  table.value("--tls-key", into.tls_key, read_text, "file");
   table.flag("--plaintext", into.plaintext);
   table.flag("--clients-stopped", into.clients_stopped);
   auto parsed = table.parse(arguments);
@@ -377,26 +383,22 @@ bool asks_servers(const std::string& verb) {
 }
 
 Result<void> parse_server(const Arguments& arguments, ServerToolOptions& into) {
-  const auto has_word = [&](const char* word) {
-    return std::find(arguments.begin(), arguments.end(), word) != arguments.end();
-  };
   OptionTable table("server");
-  if (std::any_of(arguments.begin(), arguments.end(), asks_servers)) {
-    add_common(table, into.common);
-    if (has_word("drain")) table.value("--address", into.address, read_text);
-  } else {
-    table.flag("-h,--help", into.common.help);
-    table.value("--log-format", into.common.log_format, read_log_format);
-    table.flag("--json", into.common.json);
-    table.flag("-q,--quiet", into.common.quiet);
-  }
-  table.positional("verify", into.verb, /*required=*/false);
-  table.positional("FROM", into.from, /*required=*/false);
-  table.positional("TO", into.to, /*required=*/false);
+  add_common(table, into.common);
+  table.value("--address", into.address, read_text);
+  table.positional("VERB", into.verb, /*required=*/false,
+                   "status|members|step-down|drain|verify|backup|restore|password");
+  table.positional("FROM", into.from, /*required=*/false, "file");
+  table.positional("TO", into.to, /*required=*/false, "file");
   auto parsed = table.parse(arguments);
   if (into.common.help) return {};
   if (!parsed) return parsed;
+  if (!into.address.empty() && into.verb != "drain")
+    return invalid("--address is for 'server drain'");
   if (asks_servers(into.verb)) return take_servers(into);
+  if (into.common.store || into.common.config) {
+    return invalid("--store and --config are for status, members, step-down and drain");
+  }
   if (into.verb == "password") {
     if (into.from.empty()) return {};
     return invalid("the password is read from stdin, and is not a word of the command line");
@@ -425,12 +427,8 @@ Result<void> parse_bench(const Arguments& arguments, BenchOptions& into) {
   table.value("--names", names, between(1, 1'000'000));
   table.value("--duration", into.duration, read_period);
   table.value("--ttl", into.ttl, read_period);
+  table.exclusive({"--in-flight", "--threads"});
   auto parsed = table.parse(arguments);
-  if (parsed && in_flight && into.threads) {
-    return invalid(
-        "--in-flight and --threads contradict each other: each says how many callers "
-        "there are, the one asynchronous, the other a thread each");
-  }
   into.in_flight = into.threads.value_or(in_flight.value_or(1));
   into.names = names.value_or(into.in_flight);
   return parsed;
@@ -470,27 +468,30 @@ Result<void> check_id_store(const IdOptions& options) {
 
 Result<void> parse_id(const Arguments& arguments, IdOptions& into) {
   OptionTable table("id");
-  table.positional("next", into.verb, /*required=*/false);
+  add_output(table, into.common);
+  table.positional("VERB", into.verb, /*required=*/false, "init|next|decode|workers|status|floor");
   table.positional("NAME", into.what, /*required=*/false);
-  table.value("--file", into.file, read_text);
-  table.value("--layout", into.layout, read_text);
-  table.value("--policy", into.policy, read_text);
+  table.value("--file", into.file, read_text, "file");
+  table.value("--layout", into.layout, read_text,
+              "twitter|twitter-machine-first|leaf|uidgenerator|sonyflake|javascript");
+  table.value("--policy", into.policy, read_text,
+              "logical|refuse|wait:5ms|step:1024|extension:2:5ms");
   table.value("--workers", into.workers, read_text);
   table.value("--count", into.count, between(1, 1'000'000));
   table.flag("--uuid", into.uuid);
   table.flag("--ulid", into.ulid);
-  table.value("--store", into.common.store, read_text);
+  table.value("--store", into.common.store, read_text, "store");
   table.flag("--segments", into.segments);
   table.flag("--counter", into.counter);
-  table.value("--require", into.durable, [](const std::string& text) -> Result<bool> {
-    if (text == "durable") return true;
-    return invalid("ids know 'durable' only, not " + in_quotes(text));
-  });
+  table.value(
+      "--require", into.durable,
+      [](const std::string& text) -> Result<bool> {
+        if (text == "durable") return true;
+        return invalid("ids know 'durable' only, not " + in_quotes(text));
+      },
+      "durable");
   table.value("--floor", into.floor, read_text);
   table.value("--reason", into.reason, read_text);
-  table.flag("-h,--help", into.common.help);
-  table.flag("--json", into.common.json);
-  table.flag("-q,--quiet", into.common.quiet);
   auto parsed = table.parse(arguments);
   if (!parsed || into.common.help) return parsed;
   const std::string& verb = into.verb;
@@ -526,29 +527,26 @@ Result<void> parse_id(const Arguments& arguments, IdOptions& into) {
 
 Result<void> parse_fence(const Arguments& arguments, FenceOptions& into) {
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
-  Arguments own(arguments.begin(), dashes);
-  const std::string verb = own.empty() ? "" : own.front();
-  into.common.help = verb == "--help" || verb == "-h";
-  if (into.common.help) return {};
+  OptionTable table("fence");
+  std::string verb;
+  add_output(table, into.common);
+  table.positional("VERB", verb, /*required=*/false, "check");
+  table.positional("RESOURCE", into.resource, /*required=*/false);
+  table.value("--token", into.token, read_text);
+  table.value("--mode", into.mode, read_mode, "exclusive|shared");
+  table.value("--file", into.file, read_text, "file");
+  table.value("--state", into.state, read_text, "folder");
+  table.value("--wait", into.wait, read_duration);
+  table.value("--store", into.common.store, read_text, "store");
+  table.exclusive({"--file", "--state", "--store"});
+  auto parsed = table.parse(Arguments(arguments.begin(), dashes));
+  if (into.common.help || (!parsed && verb.empty())) return parsed;
   if (verb != "check") {
     return invalid(verb.empty() ? "say what to do: holdfast fence check RESOURCE"
                                 : "there is no " + in_quotes(verb) +
                                       ", only: holdfast fence check RESOURCE");
   }
-  own.erase(own.begin());
-  OptionTable table("fence");
-  table.positional("RESOURCE", into.resource, false);
-  table.value("--token", into.token, read_text);
-  table.value("--mode", into.mode, read_mode);
-  table.value("--file", into.file, read_text);
-  table.value("--state", into.state, read_text);
-  table.value("--wait", into.wait, read_duration);
-  table.value("--store", into.common.store, read_text);
-  table.flag("-h,--help", into.common.help);
-  table.flag("--json", into.common.json);
-  table.flag("-q,--quiet", into.common.quiet);
-  auto parsed = table.parse(std::move(own));
-  if (!parsed || into.common.help) return parsed;
+  if (!parsed) return parsed;
   Arguments rest(dashes == arguments.end() ? dashes : dashes + 1, arguments.end());
   // A name that begins with '-' stands behind dashes, here as everywhere.
   if (into.resource.empty() && !rest.empty()) {
@@ -562,11 +560,8 @@ Result<void> parse_fence(const Arguments& arguments, FenceOptions& into) {
   }
   if (into.resource.empty()) return invalid("RESOURCE is missing");
   into.command = std::move(rest);
-  if (into.file && into.state) return invalid("--file and --state contradict each other");
-  if (into.common.store && (into.file || into.state || into.mode || into.wait)) {
-    return invalid(
-        "--store asks the store and keeps no record, so --file, --state, --mode and --wait are not "
-        "for it");
+  if (into.common.store && (into.mode || into.wait)) {
+    return invalid("--store asks the store, so --mode and --wait are not for it");
   }
   if (into.common.store && !into.command.empty()) {
     return invalid(
