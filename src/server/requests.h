@@ -20,6 +20,7 @@
 #include "src/machine/command.h"
 #include "src/machine/effect.h"
 #include "src/machine/image.h"
+#include "src/port/owner_json.h"
 #include "src/port/store.h"
 
 namespace holdfast::server {
@@ -42,11 +43,7 @@ struct Request {
   base::BootInstant deadline = base::BootInstant::max();  // Later it is dropped: kUnavailable.
 };
 
-// The last break of a lock by an operator.
-struct BreakTrace {
-  machine::Token token{};
-  machine::OwnerPtr by{};
-};
+using port::BreakTrace;
 
 struct Answer {
   machine::Reply reply{};

@@ -6,8 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "src/port/owner_json.h"
 #include "src/server/front/calls.h"
-#include "src/server/front/owner_text.h"
 #include "src/server/front/request_reader.h"
 #include "tests/fuzz/target.h"
 
@@ -36,8 +36,8 @@ void check_call(const Words& words) {
       demand(!acquire->name.empty() && acquire->name.size() <= 1'024, "a name has its limit");
       demand(acquire->ttl.count() >= 0 && acquire->waiter_ttl.count() >= 0, "no time is negative");
       demand(acquire->owner != nullptr, "an acquisition has an owner");
-      const std::string again = server::write_owner(acquire->owner);
-      demand(server::write_owner(server::read_owner(again)) == again, "an owner is read back");
+      const std::string again = port::write_owner(acquire->owner);
+      demand(port::write_owner(port::read_owner(again)) == again, "an owner is read back");
     }
   }
 }

@@ -9,7 +9,6 @@
 #include "holdfast/detail/percent.h"
 #include "src/base/random.h"
 #include "src/port/outcome.h"
-#include "src/server/front/owner_text.h"
 #include "src/server/front/reply_writer.h"
 
 namespace holdfast::server {
@@ -150,7 +149,7 @@ void read_terms(std::string_view text, Cursor& cursor, machine::Acquire& acquire
 machine::OwnerPtr owner_of(std::string_view json, OwnerCache& owners) {
   if (owners.owner == nullptr || owners.text != json) {
     owners.text = json;
-    owners.owner = read_owner(json);
+    owners.owner = port::read_owner(json);
   }
   return owners.owner;
 }
@@ -207,7 +206,7 @@ machine::Break read_break(std::string_view name, Cursor& cursor) {
   command.name = name;
   // "-": a token of an epoch that this server never gave. Nobody holds with zero.
   if (token != "-") command.token = {0, cursor.parsed<std::uint64_t>(token)};
-  command.by = read_breaker(cursor.word());
+  command.by = port::read_trace(cursor.word()).by;
   return command;
 }
 
@@ -281,7 +280,7 @@ void append_ticket(std::string& text, const machine::TicketImage& ticket) {
   text += ticket.system ? 'x' : kind_letter(ticket.mode.kind);
   text += ' ' + std::to_string(ticket.mode.permits) + ' ' + std::to_string(ticket.order) + ' ' +
           std::to_string(ticket.seq) + ' ' + std::to_string(ticket.lease.count()) + ' ' +
-          std::to_string(ticket.token.counter) + " - - " + write_owner(ticket.owner);
+          std::to_string(ticket.token.counter) + " - - " + port::write_owner(ticket.owner);
 }
 
 }  // namespace
@@ -302,7 +301,7 @@ std::optional<std::string> event_text(const machine::Effect& effect, Instant at)
   }
   return std::string(word) + ' ' + std::to_string(event->token.counter) + ' ' +
          std::to_string(event->time_left.count()) + ' ' + std::to_string(event->name.size()) + ' ' +
-         event->name + ' ' + write_owner(effect.owner);
+         event->name + ' ' + port::write_owner(effect.owner);
 }
 
 std::string channel_of(std::string_view client) { return "hf1:@" + std::string(client); }
@@ -392,7 +391,7 @@ std::string answer_text(const Answer& answer, bool base_ended) {
 
 std::string renewal_text(const Answer& answer) {
   const bool broken = answer.reply.outcome == Outcome::kGone && answer.last_break;
-  return broken ? "broken " + write_trace(*answer.last_break) : answer_text(answer);
+  return broken ? "broken " + port::write_trace(*answer.last_break) : answer_text(answer);
 }
 
 std::string failure_text(const Error& error) {
@@ -440,7 +439,7 @@ void append_sight(std::string& out, const LockSight& sight, std::optional<machin
   out += ends[0];
   append_array(out, parts[2]);
   out += ends[1];
-  append_text(out, sight.last_break ? write_trace(*sight.last_break) : std::string());
+  append_text(out, sight.last_break ? port::write_trace(*sight.last_break) : std::string());
 }
 
 std::string push_text(const port::Push& push) {

@@ -6,8 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include "src/server/front/owner_text.h"
-
 namespace holdfast::server {
 namespace {
 
@@ -151,25 +149,9 @@ TEST(CallsTest, AnswersAreTheScriptsWords) {
   answer.reply = {.outcome = Outcome::kGone};
   EXPECT_EQ(answer_text(answer), "gone");
   EXPECT_EQ(renewal_text(answer), "gone");
-  answer.last_break = BreakTrace{{0, 4}, read_owner(R"({"owner":"root"})")};
+  answer.last_break = BreakTrace{{0, 4}, port::read_owner(R"({"owner":"root"})")};
   EXPECT_EQ(answer_text(answer), "gone");
   EXPECT_EQ(renewal_text(answer).substr(0, 24), R"(broken {"token":"4","by")");
-}
-
-TEST(OwnerTextTest, PlainAndEscapedOwnersAreRead) {
-  const auto plain = read_owner(kOwner);
-  EXPECT_EQ(plain->since_unix_ms, 1'700'000'000'000);
-  EXPECT_EQ(*read_owner(write_owner(plain)), *plain);
-  const auto escaped = read_owner(R"({"owner":"a\"b","host":"é","pid":1,"trace_id":"t"})");
-  EXPECT_EQ(escaped->owner, "a\"b");
-  EXPECT_EQ(escaped->host, "é");
-  EXPECT_EQ(escaped->trace_id, "t");
-  for (const char* text :
-       {"", "x", "[]", "{", R"({"owner":7})", R"({"owner":"o","host":"h","pid":x)"}) {
-    EXPECT_EQ(*read_owner(text), machine::OwnerInfo{}) << text;
-  }
-  EXPECT_EQ(read_breaker(R"({"token":"1","by":{"owner":"root"}})")->owner, "root");
-  EXPECT_EQ(*read_breaker(R"({"by":7})"), machine::OwnerInfo{});
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 #include "holdfast/detail/number.h"
 #include "src/port/outcome.h"
-#include "src/stores/redis/protocol/owner_json.h"
+#include "src/port/owner_json.h"
 
 namespace holdfast::stores::holdfast {
 namespace {
@@ -44,7 +44,7 @@ std::optional<WatchedEvent> event_of(std::string_view payload) {
   return WatchedEvent{*prefix,
                       {kind->second,
                        std::string(payload.substr(0, *length)),
-                       port::to_public(redis::owner_from_json(payload.substr(*length + 1))),
+                       port::to_public(port::read_owner(payload.substr(*length + 1))),
                        {0, *token},
                        std::chrono::milliseconds(*left)}};
 }

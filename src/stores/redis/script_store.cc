@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "src/port/multi_request.h"
+#include "src/port/owner_json.h"
 #include "src/stores/redis/protocol/answers.h"
 #include "src/stores/redis/protocol/batch_answers.h"
 #include "src/stores/redis/protocol/keys.h"
 #include "src/stores/redis/protocol/lock_view.h"
-#include "src/stores/redis/protocol/owner_json.h"
 
 namespace holdfast::stores::redis {
 namespace {
@@ -148,7 +148,7 @@ void ScriptStore::inspect(std::string name, base::BootInstant deadline,
 void ScriptStore::break_lock(port::BreakRequest request, Done<bool> done) {
   const std::string token = request.token.epoch == 0 ? padded(request.token.counter) : "-";
   run(requests_.call(ScriptName::kBreak, request.name,
-                     {token, trace_to_json(request.token, request.by)}),
+                     {token, port::write_trace({request.token, request.by})}),
       request.deadline, done_of(request.name, std::move(done)));
 }
 

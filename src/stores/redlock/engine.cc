@@ -7,9 +7,9 @@
 #include "src/base/printable.h"
 #include "src/base/random.h"
 #include "src/port/outcome.h"
+#include "src/port/owner_json.h"
 #include "src/stores/redis/protocol/answers.h"
 #include "src/stores/redis/protocol/fields.h"
-#include "src/stores/redis/protocol/owner_json.h"
 
 namespace holdfast::stores::redlock {
 namespace {
@@ -71,11 +71,10 @@ std::optional<Error> Engine::refuse(const port::AcquireRequest& request) const {
                  "holders");
   }
   if (request.ttl > nodes_.address().longest_ttl) {
-    return Error(Errc::kInvalidArgument,
-                 "a ttl of " + std::to_string(request.ttl.count() / 1000) +
-                     " ms is above longest_ttl, " +
-                     std::to_string(nodes_.address().longest_ttl.count()) +
-                     " ms: ask for a shorter one");
+    return Error(Errc::kInvalidArgument, "a ttl of " + std::to_string(request.ttl.count() / 1000) +
+                                             " ms is above longest_ttl, " +
+                                             std::to_string(nodes_.address().longest_ttl.count()) +
+                                             " ms: ask for a shorter one");
   }
   return std::nullopt;
 }
@@ -209,7 +208,7 @@ void Engine::start(const std::string& name, Lock& lock) {
   const std::string id = redis::id_text(entry->request.id);
   const std::string ttl = std::to_string(entry->request.ttl.count());
   const std::string hold = sixteen(tokens ? 0 : entry->token) + ' ' + tried->named + ' ' + ttl +
-                           " 0 " + redis::to_json(entry->request.owner);
+                           " 0 " + port::write_owner(entry->request.owner);
   const BootInstant now = BootClock::now();
   tried->until = now + std::min<BootClock::duration>(nodes_.address().timeout, entry->request.ttl);
   if (!entry->request.may_wait) tried->until = std::min(tried->until, entry->request.deadline);
@@ -308,8 +307,7 @@ void Engine::on_confirmed(const EntryPtr& entry, const TryPtr& tried, std::size_
   } else {
     if (reply) nodes_.note(node, reply->text);
     tried->unknown = tried->unknown || !reply;
-    tried->words[node] =
-        "granted it, and then: " + (reply ? reply->text : reply.error().message());
+    tried->words[node] = "granted it, and then: " + (reply ? reply->text : reply.error().message());
     tried->attempt.on_unknown(node);
   }
   if (tried->over || entry->phase != Phase::kTrying || entry->tried != tried) return;
@@ -371,8 +369,7 @@ void Engine::on_held(const std::string& name, Lock& lock, const EntryPtr& entry)
   if (dead) {
     ended_.add(entry->request.id);
     answer(*entry, state_of(AcquisitionStatus::kGone));
-    return release(name, entry->request.id, entry,
-                   BootClock::now() + nodes_.address().node_timeout,
+    return release(name, entry->request.id, entry, BootClock::now() + nodes_.address().node_timeout,
                    [](const Result<EndStatus>&) {});
   }
   const bool tell = entry->queued;
@@ -444,9 +441,9 @@ Error Engine::failure(const std::string& name, const Try& tried, bool in_time) c
     if (each.empty()) each = "no answer in time";
   }
   const Errc code = unknown ? Errc::kOutcomeUnknown : tried.refused.value_or(Errc::kUnavailable);
-  return {code, nodes_.address().display() + ": lock '" + base::printable(name) + "': " +
-                    (in_time ? "" : "not decided in time; ") + std::to_string(nodes_.majority()) +
-                    " of " + std::to_string(nodes_.size()) +
+  return {code, nodes_.address().display() + ": lock '" + base::printable(name) +
+                    "': " + (in_time ? "" : "not decided in time; ") +
+                    std::to_string(nodes_.majority()) + " of " + std::to_string(nodes_.size()) +
                     " nodes must grant it: " + nodes_.outcomes(words)};
 }
 

@@ -5,9 +5,9 @@
 
 #include "src/base/printable.h"
 #include "src/port/outcome.h"
+#include "src/port/owner_json.h"
 #include "src/stores/redis/protocol/answers.h"
 #include "src/stores/redis/protocol/fields.h"
-#include "src/stores/redis/protocol/owner_json.h"
 #include "src/stores/redlock/engine.h"
 
 namespace holdfast::stores::redlock {
@@ -96,8 +96,7 @@ struct LockAtNodes : Engine::Round {
 void Engine::ask_all(const std::string& name, Nodes::Args words, BootInstant deadline,
                      const std::function<bool(std::size_t)>& which,
                      std::function<void(std::size_t, const Result<Reply>&)> answered) {
-  const BootInstant by =
-      std::min(deadline, BootClock::now() + nodes_.address().node_timeout);
+  const BootInstant by = std::min(deadline, BootClock::now() + nodes_.address().node_timeout);
   for (std::size_t node = 0; node < nodes_.size(); ++node) {
     const auto told = [weak = weak_from_this(), node, answered](const Result<Reply>& reply) {
       const auto self = weak.lock();
@@ -133,11 +132,10 @@ void Engine::renew(const std::vector<port::RenewItem>& items, BootInstant deadli
   auto batch = std::make_shared<Batch>(
       Batch{States(items.size(), AcquisitionState{}), items.size(), std::move(done)});
   for (std::size_t at = 0; at < items.size(); ++at) {
-    renew_one(items[at], items.size() == 1, deadline,
-              [batch, at](Result<AcquisitionState> state) {
-                batch->states[at] = std::move(state);
-                if (--batch->left == 0) batch->done(std::move(batch->states));
-              });
+    renew_one(items[at], items.size() == 1, deadline, [batch, at](Result<AcquisitionState> state) {
+      batch->states[at] = std::move(state);
+      if (--batch->left == 0) batch->done(std::move(batch->states));
+    });
   }
 }
 
@@ -172,8 +170,7 @@ void Engine::renew_held(const port::RenewItem& item, const EntryPtr& entry, Boot
       item.name,
       {tokens ? "renew" : "renewany", redis::id_text(item.id), std::to_string(item.seq),
        std::to_string(item.ttl.count()), std::to_string(item.token.counter)},
-      deadline,
-      [&](std::size_t node) { return !entry || entry->tried->attempt.is_member(node); },
+      deadline, [&](std::size_t node) { return !entry || entry->tried->attempt.is_member(node); },
       [this, told, entry, item, tokens, sent, done](std::size_t node, const Result<Reply>& reply) {
         if (told->answered) return;
         told->add(node, reply);
@@ -197,7 +194,7 @@ void Engine::renew_held(const port::RenewItem& item, const EntryPtr& entry, Boot
         }
         if (entry) forget(item.name, entry);
         if (told->trace.empty()) return done(AcquisitionState{.status = AcquisitionStatus::kGone});
-        done(port::broken_error(item.name, redis::trace_from_json(told->trace)));
+        done(port::broken_error(item.name, port::to_public(port::read_trace(told->trace))));
       });
 }
 
@@ -234,8 +231,8 @@ void Engine::keep(const port::KeepRequest& request, Done<bool> done) {
           return done(true);
         }
         if (told->renewal.gone()) {
-          return done(Error(Errc::kLost, "lock '" + base::printable(request.name) +
-                                             "': the lease has ended"));
+          return done(Error(Errc::kLost,
+                            "lock '" + base::printable(request.name) + "': the lease has ended"));
         }
         told->unknown = true;  // Some nodes may have done it.
         done(no_majority(request.name, *told, "keeps it"));
@@ -255,8 +252,8 @@ void Engine::release(const std::string& name, AcquisitionId id, const EntryPtr& 
   const TryPtr tried = entry ? entry->tried : nullptr;
   if (tried) tried->over = true;  // Nodes that have not answered yet are told when they do.
   // The next waiter of this client asks once the nodes have it, so that other clients get a turn.
-  if (const auto found = locks_.find(name); found != locks_.end() && entry &&
-                                            found->second.holder == entry) {
+  if (const auto found = locks_.find(name);
+      found != locks_.end() && entry && found->second.holder == entry) {
     found->second.holder = nullptr;
   }
   ++ends_;
@@ -293,10 +290,9 @@ void Engine::release(const std::string& name, AcquisitionId id, const EntryPtr& 
       loop_->post([answered] { answered(Error(Errc::kUnavailable, "has not answered yet")); });
       continue;
     }
-    nodes_.call(
-        node, Script::kHold, name,
-        {"release", redis::id_text(id), named, vote == Vote::kUnknown ? "late" : "-", "-"}, by,
-        answered);
+    nodes_.call(node, Script::kHold, name,
+                {"release", redis::id_text(id), named, vote == Vote::kUnknown ? "late" : "-", "-"},
+                by, answered);
   }
 }
 
@@ -310,7 +306,7 @@ void Engine::break_lock(const port::BreakRequest& request, Done<bool> done) {
   ask_all(
       request.name,
       {"break", "-", std::to_string(request.token.counter),
-       redis::trace_to_json(request.token, request.by), "-"},
+       port::write_trace({request.token, request.by}), "-"},
       request.deadline, [](std::size_t) { return true; },
       [this, all, request, done](std::size_t node, const Result<Reply>& reply) {
         all->take(node, reply);
@@ -320,10 +316,9 @@ void Engine::break_lock(const port::BreakRequest& request, Done<bool> done) {
         const auto id = redis::parse_id(all->id);
         // A write-back may still be on its way to a node that does not know the token yet.
         if (id && request.token.epoch == 0) {
-          return release(request.name, *id, nullptr, request.deadline,
-                         [done](const Result<EndStatus>& ended) {
-                           ended ? done(true) : done(ended.error());
-                         });
+          return release(
+              request.name, *id, nullptr, request.deadline,
+              [done](const Result<EndStatus>& ended) { ended ? done(true) : done(ended.error()); });
         }
         if (all->answers >= nodes_.majority()) {
           return done(Error(Errc::kLost, "lock '" + base::printable(request.name) +
@@ -357,7 +352,7 @@ void Engine::inspect(const std::string& name, BootInstant deadline,
           std::sort(seen.left.rbegin(), seen.left.rend());
           const std::size_t deciding = std::min(nodes_.majority(), seen.left.size()) - 1;
           HolderInfo holder;
-          holder.who = port::to_public(redis::owner_from_json(seen.owner));
+          holder.who = port::to_public(port::read_owner(seen.owner));
           holder.token = {0, seen.token};
           holder.time_left = std::chrono::floor<std::chrono::milliseconds>(
               std::chrono::microseconds(seen.left[deciding]));
@@ -365,7 +360,7 @@ void Engine::inspect(const std::string& name, BootInstant deadline,
           info.holders.push_back(std::move(holder));
         }
         info.last_token = {0, last};
-        if (!view->trace.empty()) info.last_break = redis::trace_from_json(view->trace);
+        if (!view->trace.empty()) info.last_break = port::to_public(port::read_trace(view->trace));
         if (const auto found = locks_.find(name); found != locks_.end()) {
           std::deque<EntryPtr> waiters = found->second.queue;
           const EntryPtr& trying = found->second.trying;

@@ -4,9 +4,9 @@
 #include "src/base/random.h"
 #include "src/machine/image.h"
 #include "src/port/outcome.h"
+#include "src/port/owner_json.h"
 #include "src/stores/redis/protocol/errors.h"
 #include "src/stores/redis/protocol/fields.h"
-#include "src/stores/redis/protocol/owner_json.h"
 
 namespace holdfast::stores::redis {
 namespace {
@@ -97,7 +97,7 @@ Result<port::AcquisitionState> acquire_answer(std::string_view text,
 
 Result<port::AcquisitionState> renew_answer(std::string_view text, const port::RenewItem& item) {
   if (text.starts_with("broken ")) {
-    const BreakInfo trace = trace_from_json(text.substr(7));
+    const BreakInfo trace = port::to_public(port::read_trace(text.substr(7)));
     const bool ours = port::to_public(item.token) == trace.token && item.token != port::Token{};
     if (ours) return port::broken_error(item.name, trace);
     return port::AcquisitionState{.status = port::AcquisitionStatus::kGone};

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "src/port/outcome.h"
+#include "src/port/owner_json.h"
 #include "src/stores/redis/protocol/lock_view.h"
-#include "src/stores/redis/protocol/owner_json.h"
 
 namespace holdfast::stores::redis {
 namespace {
@@ -82,7 +82,7 @@ TEST(RedisAnswersTest, OnlyTheHolderThatWasBrokenIsToldSo) {
   root.reason = "stuck";
   const machine::Token broken{0, 1795250130390785};
   const std::string text =
-      "broken " + trace_to_json(broken, std::make_shared<machine::OwnerInfo>(root));
+      "broken " + port::write_trace({broken, std::make_shared<machine::OwnerInfo>(root)});
   port::RenewItem item;
   item.name = "orders";
   item.token = broken;
@@ -133,57 +133,6 @@ TEST(RedisAnswersTest, AnIdComesBackFromItsText) {
   EXPECT_EQ(parse_id("0123456789abcdef"), std::nullopt);
 }
 
-TEST(RedisOwnerJsonTest, AnOwnerComesBackAndCarriesWhateverText) {
-  machine::OwnerInfo owner;
-  owner.owner = "vm-1 \"quoted\" {braces}\\";
-  owner.host = "here";
-  owner.pid = 42;
-  owner.program = "billing";
-  owner.reason = "nightly\nrun ü";
-  owner.since_unix_ms = 1'700'000'000'000;
-  owner.trace_id = "00-4bf92f3577b34da6a3ce929d0e0e4736-01";
-  const std::string json = to_json(std::make_shared<machine::OwnerInfo>(owner));
-  EXPECT_EQ(json.find('\n'), std::string::npos);
-  EXPECT_EQ(*owner_from_json(json), owner);
-}
-
-// Plain text is written without the JSON library: the same way as the trace of a break, with it.
-TEST(RedisOwnerJsonTest, PlainTextIsWrittenAsTheLibraryWritesIt) {
-  machine::OwnerInfo owner;
-  owner.owner = "host/7/0123";
-  owner.host = "host";
-  owner.pid = 7;
-  owner.program = "program";
-  owner.since_unix_ms = 1'700'000'000'000;
-  for (const char* reason : {"", "plain: it's all ASCII ~", "a \"quote\"", "a \\", "\x7f", "\n"}) {
-    owner.reason = reason;
-    const auto shared = std::make_shared<machine::OwnerInfo>(owner);
-    EXPECT_EQ(trace_to_json({0, 5}, shared), R"({"token":"5","by":)" + to_json(shared) + "}");
-  }
-  owner.trace_id = "trace-1";
-  owner.reason = "plain";
-  const auto traced = std::make_shared<machine::OwnerInfo>(owner);
-  EXPECT_EQ(trace_to_json({0, 5}, traced), R"({"token":"5","by":)" + to_json(traced) + "}");
-  EXPECT_EQ(*owner_from_json(to_json(traced)), owner);
-  owner.reason = std::string(3000, 'r');
-  EXPECT_EQ(owner_from_json(to_json(std::make_shared<machine::OwnerInfo>(owner)))->reason.size(),
-            2048U);
-}
-
-TEST(RedisOwnerJsonTest, WhatCannotBeReadIsNobodyKnown) {
-  for (const char* json : {"", "[]", "{", "null", "{\"pid\":\"x\",\"owner\":7}", "\xff"}) {
-    EXPECT_EQ(*owner_from_json(json), machine::OwnerInfo()) << json;
-  }
-  EXPECT_EQ(owner_from_json("{\"host\":\"h\",\"later\":1}")->host, "h");
-}
-
-TEST(RedisOwnerJsonTest, ATextThatIsNotUtf8DoesNoHarm) {
-  machine::OwnerInfo owner;
-  owner.reason = "a\xff b";
-  const std::string json = to_json(std::make_shared<machine::OwnerInfo>(owner));
-  EXPECT_NE(owner_from_json(json)->reason, "");
-}
-
 TEST(RedisAnswersTest, WhatOnlyLooksLikeAnAnswerIsNone) {
   for (const char* text : {"held 0 0 0", "held 5 0 -1", "held 5 0 1 2", "held  5 0 1",
                            "held 5 0 9007199254740992", "waiting 1 -5 0 0", "busy 1 2", "gone x"}) {
@@ -194,14 +143,6 @@ TEST(RedisAnswersTest, WhatOnlyLooksLikeAnAnswerIsNone) {
   EXPECT_FALSE(parse_push("granted " + id + " 0 0 1"));
   EXPECT_FALSE(parse_push("granted " + id + " 5 0 -1"));
   EXPECT_FALSE(parse_push("hint " + std::string(32, '0')));
-}
-
-TEST(RedisOwnerTest, NumbersThatAreNoneCountAsUnknown) {
-  EXPECT_EQ(owner_from_json(R"({"pid":18446744073709551615})")->pid, 0);
-  for (const char* token : {"-1", "12abc", "99999999999999999999", " 7", ""}) {
-    const auto json = std::string(R"({"token":")") + token + R"("})";
-    EXPECT_EQ(trace_from_json(json).token, holdfast::Token{}) << json;
-  }
 }
 
 Reply view_reply(const std::string& now, const std::string& record, const std::string& ticket = "",

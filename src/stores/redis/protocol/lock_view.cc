@@ -6,9 +6,9 @@
 
 #include "src/machine/image.h"
 #include "src/port/outcome.h"
+#include "src/port/owner_json.h"
 #include "src/stores/redis/protocol/answers.h"
 #include "src/stores/redis/protocol/fields.h"
-#include "src/stores/redis/protocol/owner_json.h"
 
 namespace holdfast::stores::redis {
 namespace {
@@ -34,7 +34,7 @@ bool read_held(Fields fields, LockImage& image) {
   ticket.seq = fields.number();
   ticket.lease = Duration(fields.amount());
   ticket.lease_end = start + ticket.lease;
-  ticket.owner = owner_from_json(fields.rest());
+  ticket.owner = port::read_owner(fields.rest());
   if (!fields.good() || !id) return false;
   ticket.id = *id;
   image.tickets.push_back(std::move(ticket));
@@ -73,7 +73,7 @@ bool read_ticket(std::string_view text, const LockImage& image, TicketImage& tic
   ticket.token = {0, fields.number()};
   fields.word();
   fields.word();
-  ticket.owner = owner_from_json(fields.rest());
+  ticket.owner = port::read_owner(fields.rest());
   return fields.good() && (ticket.held || state == "w") && read_mode(kind, permits, ticket, image);
 }
 
@@ -143,7 +143,7 @@ Result<std::optional<LockInfo>> view_of(const Reply& reply, const std::string& n
     return !ticket.system && ticket.lease_end <= now;
   });
   std::optional<BreakInfo> last_break;
-  if (!trace.empty()) last_break = trace_from_json(trace);
+  if (!trace.empty()) last_break = port::to_public(port::read_trace(trace));
   return std::optional<LockInfo>(port::to_lock_info(image, now, std::move(last_break)));
 }
 

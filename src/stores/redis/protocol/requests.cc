@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
+#include "src/port/owner_json.h"
 #include "src/stores/redis/protocol/answers.h"
 #include "src/stores/redis/protocol/keys.h"
-#include "src/stores/redis/protocol/owner_json.h"
 
 namespace holdfast::stores::redis {
 namespace {
@@ -86,7 +86,7 @@ ScriptCall Requests::acquire(const port::AcquireRequest& request) const {
   made.add(id_text(request.id));
   made.add(padded(request.issue));
   made.add(request.ttl.count());
-  made.add(to_json(request.owner));
+  made.add(port::write_owner(request.owner));
   made.add(terms);
   finish(made, request.name);
   return made;
@@ -100,7 +100,7 @@ ScriptCall Requests::acquire_all(const std::vector<port::AcquireRequest>& reques
     made.add(id_text(request.id));
     made.add(padded(request.issue));
     made.add(request.ttl.count());
-    made.add(to_json(request.owner));
+    made.add(port::write_owner(request.owner));
     made.add(terms_of(request));
   }
   finish(made, requests.front().name);

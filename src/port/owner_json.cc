@@ -1,5 +1,6 @@
-#include "src/server/front/owner_text.h"
+#include "src/port/owner_json.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -7,8 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "holdfast/detail/number.h"
+#include "src/port/outcome.h"
 
-namespace holdfast::server {
+namespace holdfast::port {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -16,8 +18,14 @@ using machine::OwnerInfo;
 
 constexpr std::size_t kMaxText = 2048;
 
-// Reads the form of nearly every owner, which has no escapes, without a JSON library: this is on
-// the way of every acquisition.
+// Whether JSON needs no escapes and no cut for this text. Nearly every owner has only such texts,
+// and is read and written without the JSON library: that is on the way of every acquisition.
+bool is_plain(std::string_view text) {
+  if (text.size() > kMaxText) return false;
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return c >= ' ' && c < 0x7f && c != '"' && c != '\\'; });
+}
+
 class PlainOwner {
  public:
   explicit PlainOwner(std::string_view json) : rest_(json) {}
@@ -42,8 +50,8 @@ class PlainOwner {
   }
   bool text(std::string_view before, std::string& into) {
     if (!skip(before)) return false;
-    const std::size_t end = rest_.find_first_of("\"\\");
-    if (end == rest_.npos || rest_[end] == '\\' || end > kMaxText) return false;
+    const std::size_t end = rest_.find('"');
+    if (end == rest_.npos || !is_plain(rest_.substr(0, end))) return false;
     into = rest_.substr(0, end);
     rest_.remove_prefix(end + 1);
     return true;
@@ -61,22 +69,44 @@ class PlainOwner {
   std::string_view rest_;
 };
 
+std::string write_plain(const OwnerInfo& owner) {
+  std::string json;
+  json.reserve(128 + owner.owner.size() + owner.host.size() + owner.program.size() +
+               owner.reason.size() + owner.trace_id.size());
+  json.append(R"({"owner":")").append(owner.owner);
+  json.append(R"(","host":")").append(owner.host);
+  json.append(R"(","pid":)").append(std::to_string(owner.pid));
+  json.append(R"(,"program":")").append(owner.program);
+  json.append(R"(","since_unix_ms":)").append(std::to_string(owner.since_unix_ms));
+  if (!owner.reason.empty()) json.append(R"(,"reason":")").append(owner.reason).append("\"");
+  if (!owner.trace_id.empty()) json.append(R"(,"trace_id":")").append(owner.trace_id).append("\"");
+  json += '}';
+  return json;
+}
+
+std::string shortened(const std::string& text) { return text.substr(0, kMaxText); }
+
 std::string string_in(const Json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_string()) return {};
-  return found->get<std::string>().substr(0, kMaxText);
+  return shortened(found->get<std::string>());
 }
 
 std::int64_t number_in(const Json& object, const char* key) {
   const auto found = object.find(key);
-  const bool fits = found != object.end() && found->is_number_integer() &&
-                    (!found->is_number_unsigned() || found->get<std::uint64_t>() <= INT64_MAX);
+  if (found == object.end() || !found->is_number_integer()) return 0;
+  // A larger number would turn negative.
+  const bool fits = !found->is_number_unsigned() || found->get<std::uint64_t>() <= INT64_MAX;
   return fits ? found->get<std::int64_t>() : 0;
 }
 
 Json parsed(std::string_view json) {
   Json object = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   return object.is_object() ? object : Json::object();
+}
+
+std::string text_of(const Json& object) {
+  return object.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
 machine::OwnerPtr owner_of(const Json& object) {
@@ -93,18 +123,14 @@ machine::OwnerPtr owner_of(const Json& object) {
 
 Json object_of(const machine::OwnerPtr& owner) {
   if (!owner) return Json::object();
-  Json object{{"owner", owner->owner},
-              {"host", owner->host},
+  Json object{{"owner", shortened(owner->owner)},
+              {"host", shortened(owner->host)},
               {"pid", owner->pid},
-              {"program", owner->program},
+              {"program", shortened(owner->program)},
               {"since_unix_ms", owner->since_unix_ms}};
-  if (!owner->reason.empty()) object["reason"] = owner->reason;
-  if (!owner->trace_id.empty()) object["trace_id"] = owner->trace_id;
+  if (!owner->reason.empty()) object["reason"] = shortened(owner->reason);
+  if (!owner->trace_id.empty()) object["trace_id"] = shortened(owner->trace_id);
   return object;
-}
-
-std::string text_of(const Json& object) {
-  return object.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -116,16 +142,34 @@ machine::OwnerPtr read_owner(std::string_view json) {
   return owner_of(parsed(json));
 }
 
-std::string write_owner(const machine::OwnerPtr& owner) { return text_of(object_of(owner)); }
+std::string write_owner(const machine::OwnerPtr& owner) {
+  const bool plain = owner && is_plain(owner->owner) && is_plain(owner->host) &&
+                     is_plain(owner->program) && is_plain(owner->reason) &&
+                     is_plain(owner->trace_id);
+  return plain ? write_plain(*owner) : text_of(object_of(owner));
+}
 
-machine::OwnerPtr read_breaker(std::string_view json) {
+BreakTrace read_trace(std::string_view json) {
   const Json object = parsed(json);
+  BreakTrace trace;
+  const std::string digits = string_in(object, "token");
+  trace.token.counter = detail::parse_number<std::uint64_t>(digits).value_or(0);
   const auto by = object.find("by");
-  return owner_of(by != object.end() && by->is_object() ? *by : Json::object());
+  trace.by = owner_of(by != object.end() && by->is_object() ? *by : Json::object());
+  return trace;
 }
 
 std::string write_trace(const BreakTrace& trace) {
+  // The token is a string, because readers that keep numbers as doubles would merge neighbouring
+  // tokens.
   return text_of(Json{{"token", std::to_string(trace.token.counter)}, {"by", object_of(trace.by)}});
 }
 
-}  // namespace holdfast::server
+BreakInfo to_public(const BreakTrace& trace) {
+  BreakInfo info;
+  info.token.counter = trace.token.counter;
+  info.by = to_public(trace.by);
+  return info;
+}
+
+}  // namespace holdfast::port
