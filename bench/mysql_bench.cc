@@ -177,5 +177,6 @@ int main(int argc, char** argv) {
                             {.unavailable = support::MariadbServer::unavailable(),
                              .start = [] { return std::make_unique<bench::Mariadb>(); },
                              .in_flight = {1, 16, 256},
-                             .pairs_per_round = 2'000});
+                             .pairs_per_round = 2'000,
+                             .alone_blocks = true});
 }

@@ -58,18 +58,23 @@ Now Engine::now() const {
   return tuning_.now().time_since_epoch().count();
 }
 
+bool Engine::admit(const CommandPtr& command) {
+  const base::LocalLock lock(mutex_);
+  if (closed_) return false;
+  live_.insert(command);
+  if (command->ends) ++ends_under_way_;
+  return true;
+}
+
 void Engine::submit(CommandPtr command) {
-  bool closed = false;
-  {
-    const base::LocalLock lock(mutex_);
-    closed = closed_;
-    if (!closed) {
-      live_.insert(command);
-      if (command->ends) ++ends_under_way_;
-    }
-  }
-  if (closed) return command->fail(closed_error());
+  if (!admit(command)) return command->fail(closed_error());
   link_.post([this, command = std::move(command)] { enqueue(command); });
+}
+
+bool Engine::submit_and_read(const CommandPtr& command, const std::atomic<bool>& done) {
+  if (!admit(command)) return false;
+  if (link_.post_and_read([this, &command] { enqueue(command); }, done)) return true;
+  return !take(command);  // Closed meanwhile: it was answered.
 }
 
 void Engine::ask(Link& link, Request request, std::shared_ptr<Question> question) {
@@ -107,13 +112,6 @@ void Engine::post(std::shared_ptr<Task> task, BootInstant when) {
   });
 }
 
-void Engine::ended(AcquisitionId id) {
-  link_.post([this, id] {
-    ended_.add(id);
-    waits_no_more(id);
-  });
-}
-
 bool Engine::take(const std::shared_ptr<Operation>& operation) {
   const base::LocalLock lock(mutex_);
   if (live_.erase(operation) == 0) return false;
@@ -146,6 +144,11 @@ void Engine::close(BootInstant deadline) {
 // --- Order
 
 void Engine::enqueue(const CommandPtr& command) {
+  if (command->ends) {
+    // No ticket will be made for this id by a request that comes later.
+    ended_.add(command->parts.front().id);
+    waits_no_more(command->parts.front().id);
+  }
   for (const Command::Part& part : command->parts) queues_[part.name].waiting.push_back(command);
   start_next(command->parts.front().name);
 }
@@ -197,6 +200,7 @@ void Engine::begin(std::vector<CommandPtr> commands) {
     }
     if (!first.fast->command.grants && hand_on(commands.front())) return;
   }
+  if (commands.size() == 1 && give_up(commands.front())) return;
   auto step = std::make_shared<Step>();
   for (const Command::Part& part : first.parts) step->names.push_back(part.name);
   std::sort(step->names.begin(), step->names.end());
@@ -241,10 +245,11 @@ void Engine::expect_again(std::size_t answered, BootInstant sent) {
 void Engine::send_fast() {
   if (fast_sent_ || fast_.empty()) return;
   if (fast_.size() < expected_ && BootClock::now() < expected_by_) {
-    if (!lingers_) link_.at(expected_by_, [this] {
-      lingers_ = false;
-      send_fast();
-    });
+    if (!lingers_)
+      link_.at(expected_by_, [this] {
+        lingers_ = false;
+        send_fast();
+      });
     lingers_ = true;
     return;
   }
@@ -266,9 +271,7 @@ void Engine::send_fast() {
 void Engine::send_one(const CommandPtr& command) {
   const std::string& name = command->parts.front().name;
   command->fast->command.has_row = have_rows_.contains(name);
-  Statement statement{dialect_->fast(command->fast->command, now()),
-                      command->deadline,
-                      {}};
+  Statement statement{dialect_->fast(command->fast->command, now()), command->deadline, {}};
   statement.done = [this, command, sent = BootClock::now()](const Answer& answer) {
     fast_sent_ = false;
     expect_again(1, sent);
@@ -345,13 +348,26 @@ void Engine::note_row(const std::string& name) {
   have_rows_.insert(name);
 }
 
+// False: the command is to be carried out in another way.
+bool Engine::give_up(const CommandPtr& command) {
+  if (!command->not_fast) return false;
+  if (take(command)) command->not_fast();
+  finish({command->parts.front().name});
+  return true;
+}
+
 // It was not carried out as it is, or its fate is not known.
 void Engine::leave_to_machine(const CommandPtr& command, const Answer& answer) {
   // A release that was not: somebody has begun to wait, most likely.
   Command::Fast& fast = *command->fast;
-  const bool came_later =
-      answer.fate == Fate::kDone && !fast.command.grants && !fast.others_wait;
+  const bool came_later = answer.fate == Fate::kDone && !fast.command.grants && !fast.others_wait;
   if (came_later && hand_on(command)) return;
+  if (answer.fate == Fate::kDone && command->not_fast) {
+    // It comes again: the fast form would be in vain once more.
+    if (crowded_.size() < kMostRows) crowded_.insert(command->parts.front().name);
+    give_up(command);
+    return;
+  }
   auto step = std::make_shared<Step>();
   step->names = {command->parts.front().name};
   step->commands = {command};

@@ -12,7 +12,8 @@
 // whose request may still arrive is followed by a tombstone for its id, at the latest with the
 // release.
 //
-// Thread-safety: submit(), ask() and ended() from any thread; the callbacks run on the link's.
+// Thread-safety: submit(), submit_and_read() and ask() from any thread; the callbacks run on the
+// link's.
 // Ownership: the listener and the loop outlive it. Time: deadlines on boot time.
 #pragma once
 
@@ -90,6 +91,8 @@ struct Command : Operation {
   bool ends = false;            // A release or cancel.
   bool all_or_nothing = false;  // Each part must be held; the command is never joined with others.
   bool written = false;         // A request was sent whose fate is not known.
+  // Where set: called instead of all else unless the fast form decides, or its fate is not known.
+  std::function<void()> not_fast;
 };
 using CommandPtr = std::shared_ptr<Command>;
 
@@ -113,14 +116,14 @@ class Engine {
 
   void start() { link_.start(); }
   void submit(CommandPtr command);
+  // As submit(), for a caller that waits until `done` is set: it reads the answer itself, so no
+  // other thread is on the way. False: others use the link, and nothing was done.
+  bool submit_and_read(const CommandPtr& command, const std::atomic<bool>& done);
   void ask(Link& link, Request request, std::shared_ptr<Question> question);
   // On the link's thread, now or at `when`.
   void post(std::shared_ptr<Task> task, base::BootInstant when = {});
   // Whether a command about it is under way or waits: for a task.
   bool is_busy(const std::string& name) const { return queues_.contains(name); }
-  // No ticket will be made for this id by a request that is submitted from now on.
-  void ended(machine::AcquisitionId id);
-
   // Tells the client's own listener, on the loop.
   void push(machine::AcquisitionId id, std::optional<port::AcquisitionState> granted);
   // Notifications arrive; or do not, and then those who wait are asked about.
@@ -154,6 +157,7 @@ class Engine {
     std::shared_ptr<Ran> ran;
   };
 
+  bool admit(const CommandPtr& command);
   void enqueue(const CommandPtr& command);
   void start_next(const std::string& name);
   bool ready(const Command& command);
@@ -167,6 +171,7 @@ class Engine {
   bool hand_on(const CommandPtr& command);
   void on_handed_on(const CommandPtr& command, const Rows& rows);
   void note_row(const std::string& name);
+  bool give_up(const CommandPtr& command);
   void leave_to_machine(const CommandPtr& command, const Answer& answer);
   void read(const StepPtr& step);
   void on_read(const StepPtr& step, Answer answer);

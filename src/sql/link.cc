@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{2000};
 constexpr int kLongestWait = 1000;  // Milliseconds of one poll().
+constexpr int kCallerReads = 10;    // Milliseconds; a slower answer may be left to the loop.
 
 timespec time_until(BootInstant until, BootInstant now) {
   const auto left = std::max<BootClock::duration>(until - now, BootClock::duration::zero());
@@ -41,22 +43,41 @@ struct Link::Gate {
   Link* link HOLDFAST_GUARDED_BY(mutex) = nullptr;
 };
 
-// Waits for the answers on one connection, on the loop's thread.
+// Waits for the answers on one connection, on the loop's thread. The loop watches an epoll
+// descriptor that watches the socket, so that a caller can take the socket away from it by one
+// system call, on any thread.
 class Link::Reader : public std::enable_shared_from_this<Reader> {
  public:
-  Reader(std::shared_ptr<Gate> gate, asio::io_context& loop, int socket, std::uint64_t number)
-      : gate_(std::move(gate)), socket_(loop, socket), number_(number) {}
+  // Owns both descriptors: a copy of the connection's socket, and the epoll's.
+  Reader(std::shared_ptr<Gate> gate, asio::io_context& loop, int socket, int epoll,
+         std::uint64_t number)
+      : gate_(std::move(gate)), socket_(socket), epoll_(loop, epoll), number_(number) {
+    epoll_event watched{EPOLLIN, {}};
+    ::epoll_ctl(epoll, EPOLL_CTL_ADD, socket_, &watched);
+  }
+  ~Reader() { ::close(socket_); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  int socket() const { return socket_; }
+  // Whether the loop is told of answers; the turn's.
+  void listen(bool on) {
+    if (listens_ == on) return;
+    listens_ = on;
+    epoll_event watched{on ? static_cast<std::uint32_t>(EPOLLIN) : 0U, {}};
+    ::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_MOD, socket_, &watched);
+  }
 
   void wait() {
-    socket_.async_wait(asio::posix::stream_descriptor::wait_read,
-                       [self = shared_from_this()](std::error_code error) {
-                         if (!error && self->read()) self->wait();
-                       });
+    epoll_.async_wait(asio::posix::stream_descriptor::wait_read,
+                      [self = shared_from_this()](std::error_code error) {
+                        if (!error && self->read()) self->wait();
+                      });
   }
   void stop() {
-    asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    asio::post(epoll_.get_executor(), [self = shared_from_this()] {
       std::error_code none;
-      self->socket_.close(none);
+      self->epoll_.close(none);
     });
   }
 
@@ -67,8 +88,10 @@ class Link::Reader : public std::enable_shared_from_this<Reader> {
   }
 
   const std::shared_ptr<Gate> gate_;
-  asio::posix::stream_descriptor socket_;  // A copy of the connection's.
+  const int socket_;
+  asio::posix::stream_descriptor epoll_;
   const std::uint64_t number_;
+  bool listens_ = true;
 };
 
 Link::Link(Settings settings, Hooks hooks)
@@ -110,6 +133,35 @@ void Link::post(port::Task task) {
     in_turn_ = true;
   }
   turn_of_another();
+}
+
+bool Link::post_and_read(const port::Task& task, const std::atomic<bool>& done) {
+  {
+    const base::LocalLock lock(mutex_);
+    if (closing_ || in_turn_ || read_by_loop_ == 0) return false;
+    in_turn_ = true;
+  }
+  // Where others wait for answers, too, the loop serves them all for less.
+  if (caller_reads_ || broken_ || !sent_.empty() || !queued_.empty()) {
+    turn_of_another();
+    return false;
+  }
+  const std::uint64_t number = number_;
+  const std::shared_ptr<Reader> reader = reader_;
+  reader->listen(false);
+  caller_reads_ = true;
+  task();
+  turn_of_another();
+  pollfd socket{reader->socket(), POLLIN, 0};
+  while (true) {
+    const bool arrived = !done && ::poll(&socket, 1, kCallerReads) > 0;
+    if (!wait_for_turn(number)) return true;
+    if (arrived && !done) receive(POLLIN);
+    caller_reads_ = arrived && !done && !broken_;
+    const bool goes_on = caller_reads_;
+    turn_of_another();
+    if (!goes_on) return true;
+  }
 }
 
 void Link::close() {
@@ -159,6 +211,7 @@ void Link::turn_of_another() {
   if (state_ == State::kUp && !broken_) write_queued();
   bool wake = broken_.has_value() || state_ != State::kUp || next_wake_up() < sleeps_until_;
   if (!wake) wake = (connection_->awaits().events & POLLOUT) != 0;
+  if (reader_ && !caller_reads_ && !sent_.empty()) reader_->listen(true);
   const base::LocalLock lock(mutex_);
   in_turn_ = false;
   if (wake || !tasks_.empty()) ::eventfd_write(wake_, 1);
@@ -167,23 +220,31 @@ void Link::turn_of_another() {
 
 // False: that connection is not read by the loop any more.
 bool Link::turn_of_reader(std::uint64_t number) {
-  {
-    const base::LocalLock lock(mutex_);
-    while (in_turn_ && read_by_loop_ == number && !closing_) turn_ended_.wait(mutex_);
-    if (read_by_loop_ != number || closing_) return false;
-    in_turn_ = true;
-  }
-  receive(POLLIN);
+  if (!wait_for_turn(number)) return false;
+  if (!caller_reads_) receive(POLLIN);
   const bool goes_on = !broken_;
   turn_of_another();
   return goes_on;
 }
 
+// False: that connection is not read by others any more than the link's own thread.
+bool Link::wait_for_turn(std::uint64_t number) {
+  const base::LocalLock lock(mutex_);
+  while (in_turn_ && read_by_loop_ == number && !closing_) turn_ended_.wait(mutex_);
+  if (read_by_loop_ != number || closing_) return false;
+  in_turn_ = true;
+  return true;
+}
+
 void Link::start_reading() {
   if (loop_ == nullptr) return;
   const int copy = ::fcntl(connection_->awaits().socket, F_DUPFD_CLOEXEC, 0);
-  if (copy < 0) return;  // No more descriptors: the link's own thread goes on.
-  reader_ = std::make_shared<Reader>(gate_, *loop_, copy, number_);
+  const int epoll = copy < 0 ? -1 : ::epoll_create1(EPOLL_CLOEXEC);
+  if (epoll < 0) {  // No more descriptors: the link's own thread goes on.
+    if (copy >= 0) ::close(copy);
+    return;
+  }
+  reader_ = std::make_shared<Reader>(gate_, *loop_, copy, epoll, number_);
   {
     const base::LocalLock lock(mutex_);
     read_by_loop_ = number_;  // Before the reader starts: it would take its turn for an old one.
@@ -194,6 +255,7 @@ void Link::start_reading() {
 void Link::stop_reading() {
   if (!reader_) return;
   std::exchange(reader_, nullptr)->stop();
+  caller_reads_ = false;
   const base::LocalLock lock(mutex_);
   read_by_loop_ = 0;
   turn_ended_.notify_all();
@@ -277,6 +339,8 @@ void Link::wait() {
     const Connection::Awaited awaited = connection_->awaits();
     sockets[1] = {awaited.socket, awaited.events, 0};
     if (reader_) sockets[1].events &= static_cast<short>(~POLLIN);
+    // So that the end of an idle connection is noticed; not before each of many calls.
+    if (reader_ && !caller_reads_) reader_->listen(true);
     if (sockets[1].events == 0) sockets[1].fd = -1;
   }
   const BootInstant now = BootClock::now();

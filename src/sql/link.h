@@ -8,8 +8,9 @@
 // thread" below. That is the link's own thread, which connects, keeps the time, and does the rest
 // where nobody else does. Once a loop is lent, two others take turns while the connection stands:
 // whoever posts a task runs it and sends what it asks for, and the loop's thread reads the answers.
-// So a caller's request wakes one thread on its way instead of three. Nobody waits for a turn but
-// those two threads, and no turn blocks but one that connects.
+// So a caller's request wakes one thread on its way instead of three. A caller that blocks may read
+// the answers itself while the loop rests: then its request wakes none. Nobody waits for a turn but
+// these threads, and no turn blocks but one that connects.
 //
 // Guarantee: every statement's `done` is called exactly once, on the link's thread, unless close()
 // comes first. kNotSent: the statement did not leave this process and never will. kUnknown: it may
@@ -30,6 +31,7 @@
 
 #include <time.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -135,6 +137,9 @@ class Link {
   // From now on the loop's thread reads the answers. From any thread, once.
   void lend(asio::io_context& loop);
   void post(port::Task task);
+  // As post(), and reads answers on this thread until `done` is set, for 10 ms at most. False: the
+  // link is busy or has no connection, and nothing was done. May block only where its caller may.
+  bool post_and_read(const port::Task& task, const std::atomic<bool>& done);
 
   void send(Statement statement) { queued_.push_back(std::move(statement)); }
   void at(base::BootInstant when, port::Task task) { timers_.emplace(when, std::move(task)); }
@@ -161,6 +166,7 @@ class Link {
   void begin_turn();
   void turn_of_another();
   bool turn_of_reader(std::uint64_t number);
+  bool wait_for_turn(std::uint64_t number);
   bool take_tasks();
   void run_timers();
   base::BootInstant silence_ends() const;
@@ -195,7 +201,8 @@ class Link {
   // The turn's.
   asio::io_context* loop_ = nullptr;
   std::shared_ptr<Reader> reader_;
-  base::BootInstant sleeps_until_{};    // The link's own thread.
+  bool caller_reads_ = false;          // Instead of the loop.
+  base::BootInstant sleeps_until_{};   // The link's own thread.
   std::optional<std::string> broken_;  // Why the connection is to be dropped.
   std::unique_ptr<Connection> connection_;
   State state_ = State::kDown;

@@ -1,7 +1,9 @@
 #include "src/sql/sql_store.h"
 
 #include <algorithm>
+#include <atomic>
 #include <future>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -60,6 +62,21 @@ class SqlStore final : public port::Store {
 
   void acquire(port::AcquireRequest request, Done<AcquisitionState> done) override {
     engine_.submit(acquire_command(engine_, std::move(request), on_loop(std::move(done))));
+  }
+
+  std::optional<Result<AcquisitionState>> acquire_inline(
+      const port::AcquireRequest& request) override {
+    return here<AcquisitionState>([&](const auto& told) {
+      auto command = acquire_command(engine_, request, told->done());
+      if (command->fast) command->not_fast = [told] { told->tell(std::nullopt); };
+      return command->fast ? command : nullptr;
+    });
+  }
+
+  std::optional<Result<EndStatus>> release_inline(
+      const port::AcquisitionRequest& request) override {
+    return here<EndStatus>(
+        [&](const auto& told) { return end_command(request, /*release=*/true, told->done()); });
   }
 
   void renew(std::vector<port::RenewItem> items, BootInstant deadline,
@@ -175,6 +192,29 @@ class SqlStore final : public port::Store {
     };
   }
 
+  // The answer that a caller waits for. nullopt: none was sought.
+  template <typename T>
+  struct AwaitedAnswer : std::enable_shared_from_this<AwaitedAnswer<T>> {
+    void tell(std::optional<Result<T>> result) {
+      answer.set_value(std::move(result));
+      is_told = true;
+    }
+    Done<T> done() {
+      return [self = this->shared_from_this()](Result<T> result) { self->tell(std::move(result)); };
+    }
+    std::promise<std::optional<Result<T>>> answer;
+    std::atomic<bool> is_told{false};
+  };
+
+  // Carries out the command that `make` makes on the calling thread, where that serves.
+  template <typename T, typename Make>
+  std::optional<Result<T>> here(Make make) {
+    const auto told = std::make_shared<AwaitedAnswer<T>>();
+    const CommandPtr command = make(told);
+    if (!command || !engine_.submit_and_read(command, told->is_told)) return std::nullopt;
+    return told->answer.get_future().get();
+  }
+
   // A client that has just connected may not have heard its first notification yet.
   void examine_when_listening(BootInstant by, BootInstant deadline, Done<port::Findings> done) {
     const BootInstant now = base::BootClock::now();
@@ -193,7 +233,6 @@ class SqlStore final : public port::Store {
   }
 
   void end(const port::AcquisitionRequest& request, bool release, Done<EndStatus> done) {
-    engine_.ended(request.id);
     engine_.submit(end_command(request, release, on_loop(std::move(done))));
   }
 
