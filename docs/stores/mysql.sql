@@ -24,4 +24,5 @@ CREATE TABLE IF NOT EXISTS `holdfast_extras` (
 CREATE TABLE IF NOT EXISTS `holdfast_records` (
   name VARBINARY(512) PRIMARY KEY, version BIGINT NOT NULL, value BLOB NOT NULL)
   ENGINE = InnoDB;
+DELETE t FROM `holdfast_tickets` t LEFT JOIN `holdfast_locks` l ON l.name = t.name WHERE l.name IS NULL;
 INSERT INTO `holdfast_meta` VALUES (1, 1) ON DUPLICATE KEY UPDATE id = id;

@@ -23,5 +23,6 @@ DO $do$ BEGIN
     name bytea PRIMARY KEY, value bytea, broken_token bigint, broken_by bytea);
   CREATE TABLE IF NOT EXISTS "holdfast".records(
     key bytea PRIMARY KEY, version bigint NOT NULL, text bytea NOT NULL);
+  DELETE FROM "holdfast".tickets t WHERE NOT EXISTS (SELECT FROM "holdfast".locks l WHERE l.name = t.lock);
   INSERT INTO "holdfast".meta VALUES (1, 1) ON CONFLICT DO NOTHING;
 END $do$;

@@ -154,6 +154,49 @@ class InitTest(SchemaCase):
             self.assertEqual(self.holdfast("doctor", "-q", "--store", self.admin).returncode, 0)
             self.runs(self.admin)
 
+    def test_a_table_that_is_dropped_under_a_lock_makes_no_second_holder(self):
+        self.made(self.admin)
+        self.env["HOLDFAST_STORE"] = self.admin
+        for table in ("locks", "tickets", "tombstones", "extras"):
+            with self.subTest(table=table):
+                name = "under-" + table
+                holder = self.run_locked("--ttl", "3s", name, "--", "sleep", "60")
+                holder.event("started")
+                waiter = self.run_locked(name, "--", "echo", "ran")
+                waiter.event("waiting")
+                self.sql(f"DROP TABLE {self.table(table)}")
+                tried = self.holdfast("run", "--no-wait", name, "--", "echo", "ran")
+                self.fails(tried, "a table of the store is missing", "holdfast store init")
+                # The holder cannot renew; the waiter would wait for nothing.
+                self.assertEqual(holder.status(), 123)
+                self.assertEqual(waiter.status(), 125)
+                self.assertIn(b"holdfast store init", waiter.process.stderr.read())
+                self.assertTrue(self.made(self.admin)["created"])
+                done = self.holdfast("run", "--wait", "20s", name, "--", "echo", "ran")
+                if table == "tickets":  # Who held it is not known any more: that is for people.
+                    self.fails(done, "make no sense", "delete its row in the table of locks")
+                    self.sql(f"DELETE FROM {self.table('locks')}")
+                    done = self.holdfast("run", name, "--", "echo", "ran")
+                self.assertEqual((done.returncode, done.stdout), (0, "ran\n"), done.stderr)
+
+    def test_locks_that_are_made_anew_end_their_holders(self):
+        self.made(self.admin)
+        self.env["HOLDFAST_STORE"] = self.admin
+        holder = self.run_locked("--ttl", "3s", "job", "--", "sleep", "60")
+        token = holder.event("started")["token"]
+        waiter = self.run_locked("job", "--", "echo", "ran")
+        waiter.event("waiting")
+        self.sql(f"DROP TABLE {self.table('locks')}")
+        self.assertTrue(self.made(self.admin)["created"])
+        done = self.holdfast("run", "job", "--", "printenv", "HOLDFAST_TOKEN")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(done.stdout.strip(), token)
+        # It learns at its next renewal. The waiter may have seen that the table was away.
+        self.assertEqual(holder.status(), 123)
+        if waiter.status() != 0:
+            self.assertEqual(waiter.status(), 125)
+            self.assertIn(b"holdfast store init", waiter.process.stderr.read())
+
     def test_a_format_that_is_told_nowhere_is_told_again(self):
         self.made(self.admin)
         for way in ("DELETE FROM", "DROP TABLE"):

@@ -28,6 +28,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -204,6 +205,40 @@ TYPED_TEST_P(SqlServerTest, AReleaseThatArrivesWhenAnotherHoldsFreesNothing) {
   EXPECT_EQ(two.inspect("a").value()->holders.front().token, next.token());
 }
 
+// However little of it has come: the statement may have been carried out.
+TYPED_TEST_P(SqlServerTest, AnAnswerThatBreaksOffIsLookedUp) {
+  const auto server = TypeParam::start();
+  FaultProxy proxy({.server_port = server->port()});
+  const Client one = connect(TypeParam::url_at(at_port(proxy.port())), 20s);
+  const Client two = connect(url_of<TypeParam>(*server));
+  Token last = [&] {
+    Lease first = hold(one, "half");
+    expect_released(first);
+    return first.token();
+  }();
+  std::uint64_t resets = 0;
+  for (const std::size_t bytes : {1U, 3U, 4U, 5U, 7U, 10U, 20U, 40U}) {
+    SCOPED_TRACE(bytes);
+    const auto breaks_off = [&](auto call) {
+      proxy.add({.kind = Fault::Kind::kReset,
+                 .direction = Direction::kToClient,
+                 .times = 1,
+                 .after_bytes = bytes});
+      auto got = call();
+      EXPECT_EQ(proxy.stats().resets, ++resets);
+      return got;
+    };
+    auto got = breaks_off([&] { return one.mutex("half").try_acquire(); });
+    ASSERT_TRUE(got) << got.error().message();
+    ASSERT_TRUE(*got) << "it stands in its own way";
+    EXPECT_GT((*got)->token(), std::exchange(last, (*got)->token()));
+    EXPECT_EQ(holders_of(two, "half"), 1U);
+    const auto released = breaks_off([&] { return (*got)->release(); });
+    EXPECT_TRUE(released) << released.error().message();
+    EXPECT_TRUE(nobody_holds(two, "half"));
+  }
+}
+
 // --- Clients that die, and many of them.
 
 TYPED_TEST_P(SqlServerTest, WhenTheHolderIsKilledTenWaitersFollowInOrder) {
@@ -328,15 +363,12 @@ TYPED_TEST_P(SqlClockTest, BackALockThatNobodyRenewsIsFreeAfterItsLease) {
   EXPECT_GT(next->token(), token);
 }
 
-REGISTER_TYPED_TEST_SUITE_P(SqlServerTest, CertificatesAreChecked,
-                            AServerWithoutTlsIsNotUsedWithoutIt,
-                            AnotherServerAtThePortIsAnErrorInTime,
-                            AHolderIsToldOfItsLossWhileTheServerIsPaused,
-                            AHolderThatIsCutOffIsToldBeforeAnotherHolds,
-                            AReleaseThatArrivesWhenAnotherHoldsFreesNothing,
-                            WhenTheHolderIsKilledTenWaitersFollowInOrder,
-                            ThirtyTwoProcessesOnOneNameSeeNoError,
-                            AJumpOfTheClientsClockChangesNothing);
+REGISTER_TYPED_TEST_SUITE_P(
+    SqlServerTest, CertificatesAreChecked, AServerWithoutTlsIsNotUsedWithoutIt,
+    AnotherServerAtThePortIsAnErrorInTime, AHolderIsToldOfItsLossWhileTheServerIsPaused,
+    AHolderThatIsCutOffIsToldBeforeAnotherHolds, AReleaseThatArrivesWhenAnotherHoldsFreesNothing,
+    AnAnswerThatBreaksOffIsLookedUp, WhenTheHolderIsKilledTenWaitersFollowInOrder,
+    ThirtyTwoProcessesOnOneNameSeeNoError, AJumpOfTheClientsClockChangesNothing);
 REGISTER_TYPED_TEST_SUITE_P(SqlClockTest, AheadTwoBelieveTheyHoldAndTheFirstIsToldWhenItRenews,
                             BackTheHolderGoesOnAndTheWaiterFollows,
                             BackALockThatNobodyRenewsIsFreeAfterItsLease);

@@ -9,7 +9,7 @@ namespace holdfast::stores::mysql {
 namespace {
 
 // A table is committed by itself, so the format comes last. Names are binary: they are compared by
-// their bytes.
+// their bytes. Tickets of a table of locks that somebody has dropped belong to nobody.
 constexpr char kCreate[] = R"sql(
 CREATE TABLE IF NOT EXISTS @meta (id INT PRIMARY KEY, format INT NOT NULL) ENGINE = InnoDB;
 CREATE TABLE IF NOT EXISTS @locks (
@@ -34,6 +34,7 @@ CREATE TABLE IF NOT EXISTS @extras (
 CREATE TABLE IF NOT EXISTS @records (
   name VARBINARY(512) PRIMARY KEY, version BIGINT NOT NULL, value BLOB NOT NULL)
   ENGINE = InnoDB;
+DELETE t FROM @tickets t LEFT JOIN @locks l ON l.name = t.name WHERE l.name IS NULL;
 INSERT INTO @meta VALUES (1, 1) ON DUPLICATE KEY UPDATE id = id)sql";
 
 }  // namespace
@@ -56,7 +57,7 @@ Result<sql::Dialect::FoundTables> MysqlDialect::find_tables(const Ask& ask) cons
 }
 
 // The last one's result, when all are made.
-sql::Request MysqlDialect::creation() const { return {with_tables(kCreate), {}, 6}; }
+sql::Request MysqlDialect::creation() const { return {with_tables(kCreate), {}, 7}; }
 
 std::string MysqlDialect::script() const {
   return "-- The tables of Holdfast's mysql store, format " + std::to_string(kFormat) +

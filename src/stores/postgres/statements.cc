@@ -4,7 +4,7 @@ namespace holdfast::stores::postgres {
 namespace {
 
 // One statement, since a pooler may give each statement another server process. Clients that start
-// together take turns.
+// together take turns. Tickets of a table of locks that somebody has dropped belong to nobody.
 constexpr char kCreate[] = R"sql(
 DO $do$ BEGIN
   PERFORM pg_advisory_xact_lock(5217498023871004532);
@@ -29,6 +29,7 @@ DO $do$ BEGIN
     name bytea PRIMARY KEY, value bytea, broken_token bigint, broken_by bytea);
   CREATE TABLE IF NOT EXISTS @records(
     key bytea PRIMARY KEY, version bigint NOT NULL, text bytea NOT NULL);
+  DELETE FROM @tickets t WHERE NOT EXISTS (SELECT FROM @locks l WHERE l.name = t.lock);
   INSERT INTO @meta VALUES (1, 1) ON CONFLICT DO NOTHING;
 END $do$)sql";
 
@@ -137,8 +138,8 @@ SELECT name, token FROM freed UNION ALL SELECT name, token FROM granted)sql";
 // square of their number. A ticket that waits for an upgrade stands ahead of all others.
 constexpr char kRenew[] = R"sql(
 WITH c AS MATERIALIZED (SELECT @now(1) AS n, set_config('synchronous_commit', 'on', true)),
-k AS MATERIALIZED (SELECT i.*, l.due, l.at FROM unnest($2::bytea[], $3::bytea[], $4::bigint[],
-  $5::bigint[], $6::bigint[]) WITH ORDINALITY AS i(name, id, seq, ttl, waiter_ttl, nr)
+k AS MATERIALIZED (SELECT i.*, l.due, l.at, l.tickets FROM unnest($2::bytea[], $3::bytea[],
+  $4::bigint[], $5::bigint[], $6::bigint[]) WITH ORDINALITY AS i(name, id, seq, ttl, waiter_ttl, nr)
   JOIN @locks l ON l.name = i.name ORDER BY l.name FOR UPDATE OF l),
 solo AS (
   UPDATE @locks l SET solo_end = c.n + k.ttl, solo_lease = k.ttl, solo_seq = k.seq,
@@ -150,7 +151,7 @@ beat AS (
   UPDATE @tickets t SET seq = k.seq,
     lease_end = c.n + CASE t.flags WHEN 1 THEN k.ttl ELSE k.waiter_ttl END,
     lease = CASE t.flags WHEN 1 THEN k.ttl ELSE k.waiter_ttl END
-  FROM k, c WHERE k.due > c.n AND k.at <= c.n AND t.lock = k.name
+  FROM k, c WHERE k.due > c.n AND k.at <= c.n AND k.tickets > 0 AND t.lock = k.name
     AND t.id = k.id AND t.flags < 2 AND t.seq < k.seq
     AND t.lease_end > c.n
     AND t.lease_end < c.n + CASE t.flags WHEN 1 THEN k.ttl ELSE k.waiter_ttl END
