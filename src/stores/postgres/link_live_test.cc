@@ -1,6 +1,4 @@
 // The link of the SQL stores, and the store's examination, on a real server.
-#include "src/sql/link.h"
-
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -13,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "src/port/store_url.h"
+#include "src/sql/link.h"
 #include "src/sql/sql_store.h"
 #include "src/stores/postgres/connection.h"
 #include "src/stores/postgres/dialect.h"
@@ -53,8 +52,9 @@ TEST_F(LinkLiveTest, AStatementBehindOthersIsAwaitedWhileTheyAreAnswered) {
   link.start();
   link.post([&] {
     for (auto& answer : answers) {
-      link.send({{"SELECT 7 FROM pg_sleep(0.2)"}, BootClock::now() + 60s,
-                 [&answer](Answer given) { answer.set_value(std::move(given)); }});
+      link.send({{"SELECT 7 FROM pg_sleep(0.2)"}, BootClock::now() + 60s, [&answer](Answer given) {
+                   answer.set_value(std::move(given));
+                 }});
     }
   });
   for (auto& answer : answers) {
@@ -71,13 +71,64 @@ TEST_F(LinkLiveTest, AServerThatOwesAnAnswerAndSaysNothingIsGivenUp) {
   Link link(settings_for(server), {});
   link.start();
   link.post([&] {
-    link.send({{"SELECT pg_sleep(20)"}, BootClock::now() + 60s,
-               [&answer](Answer given) { answer.set_value(std::move(given)); }});
+    link.send({{"SELECT pg_sleep(20)"}, BootClock::now() + 60s, [&answer](Answer given) {
+                 answer.set_value(std::move(given));
+               }});
   });
   const auto begun = BootClock::now();
   EXPECT_EQ(answer.get_future().get().fate, Fate::kUnknown);
   EXPECT_GE(BootClock::now() - begun, 400ms);
   EXPECT_LT(BootClock::now() - begun, 15s);
+  link.close();
+}
+
+// A slow answer is left to the loop; so is the next one, for which nobody waits here.
+TEST_F(LinkLiveTest, ACallerReadsItsOwnAnswerUnlessItIsSlow) {
+  support::PostgresServer server{{}};
+  support::LoopThread loop;
+  Link::Settings settings = settings_for(server);
+  settings.connect_timeout = 20s;
+  settings.longest_silence = 60s;  // Until then the link's own thread reads nothing.
+  Link link(std::move(settings), {});
+  link.start();
+  link.lend(loop.io);
+  std::atomic<bool> done{false};
+  std::thread::id read_by;
+  std::future<Answer> given;
+  const auto asks = [&](const char* text) -> port::Task {
+    auto answer = std::make_shared<std::promise<Answer>>();
+    given = answer->get_future();
+    return [&, text, answer] {
+      link.send({{text}, BootClock::now() + 60s, [&, answer](Answer got) {
+                   read_by = std::this_thread::get_id();
+                   done = true;
+                   answer->set_value(std::move(got));
+                 }});
+    };
+  };
+  const auto answered = [&] { return given.get().fate == Fate::kDone; };
+  link.post(asks("SELECT 7"));
+  ASSERT_TRUE(answered());
+  for (int quick = 0; quick < 1'000 && read_by != std::this_thread::get_id(); ++quick) {
+    done = false;
+    // False: the link's own thread or the loop had a turn.
+    const port::Task quickly = asks("SELECT 7");
+    while (!link.post_and_read(quickly, done)) std::this_thread::yield();
+    ASSERT_TRUE(answered());
+  }
+  EXPECT_EQ(read_by, std::this_thread::get_id());
+
+  for (const bool waits : {true, false}) {
+    done = false;
+    const port::Task slow = asks("SELECT 7 FROM pg_sleep(0.1)");
+    if (waits) {
+      while (!link.post_and_read(slow, done)) std::this_thread::yield();
+    } else {
+      link.post(slow);
+    }
+    ASSERT_TRUE(answered());
+    EXPECT_NE(read_by, std::this_thread::get_id());
+  }
   link.close();
 }
 
@@ -95,8 +146,9 @@ TEST_F(LinkLiveTest, ALoopThatIsLentReadsTheAnswerThatComesMeanwhile) {
     link.start();
     const auto send = [&link](std::promise<Answer>& to) {
       link.post([&link, &to] {
-        link.send({{"SELECT 7"}, BootClock::now() + 60s,
-                   [&to](Answer given) { to.set_value(std::move(given)); }});
+        link.send({{"SELECT 7"}, BootClock::now() + 60s, [&to](Answer given) {
+                     to.set_value(std::move(given));
+                   }});
       });
     };
     send(connected);
