@@ -20,6 +20,7 @@ class IdSet {
     ids_.reserve(ids);
     index_.reserve(ids);
   }
+  std::size_t size() const { return index_.size(); }
   bool contains(const machine::AcquisitionId& id) const { return find(id) != machine::kNone; }
   // It is about to be inserted.
   void prefetch(const machine::AcquisitionId& id) const { index_.prefetch(hash(id)); }
