@@ -299,7 +299,7 @@ void Nemesis::begin_on_server(Active& active) {
   } else if (kind == "failover") {
     rig_.cut_replication();
   } else if (kind == "disk-full") {
-    rig_.fill_disk();
+    rig_.fill();
   } else if (kind == "isolate") {
     const bool from_all = spec(strike).from == "all";
     from_all ? rig_.cut_off(strike.node) : rig_.cut_off_from_next(strike.node);
@@ -322,7 +322,7 @@ void Nemesis::heal_server(Active& active) {
     rig_.fail_over();
     mark_incarnation(strike, Phase::kReturn);
   } else if (kind == "disk-full") {
-    rig_.free_disk();
+    rig_.make_room();
   } else if (kind == "isolate") {
     rig_.reunite();
   } else if (kind == "move") {

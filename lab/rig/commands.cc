@@ -102,9 +102,10 @@ Words found_command(const Topology& topology, const Words& command) {
 void find_programs(const Topology& topology) {
   std::vector<const Words*> commands = {&topology.version};
   if (topology.server) {
-    commands.insert(commands.end(), {&topology.server->command, &topology.server->ready,
-                                     &topology.server->leader, &topology.server->save,
-                                     &topology.server->move, &topology.server->moved});
+    commands.insert(commands.end(),
+                    {&topology.server->command, &topology.server->ready, &topology.server->leader,
+                     &topology.server->save, &topology.server->move, &topology.server->moved,
+                     &topology.server->fill, &topology.server->free});
   }
   if (topology.replica) {
     commands.insert(commands.end(), {&topology.replica->follow, &topology.replica->caught_up,

@@ -110,8 +110,7 @@ void Rig::start_replica(const Topology& topology) {
 }
 
 std::string Rig::url_through(const std::string& hosts, std::uint16_t first) const {
-  Values values{
-      {"port", std::to_string(first)}, {"hosts", hosts}, {"folder", folder_ + "/store"}};
+  Values values{{"port", std::to_string(first)}, {"hosts", hosts}, {"folder", folder_ + "/store"}};
   std::string& numbers = values["numbers"];
   for (std::size_t node = 1; node <= nodes_.size(); ++node) {
     numbers += (node > 1 ? "," : "") + std::to_string(node);
@@ -196,6 +195,16 @@ void Rig::begin_move(std::uint32_t node) const {
 
 void Rig::end_move(std::uint32_t node) const {
   nodes_.at(node - 1)->run(scenario_.topology->server->moved);
+}
+
+void Rig::fill() {
+  if (disk_ != nullptr) return disk_->fill();
+  nodes_.front()->run(scenario_.topology->server->fill);
+}
+
+void Rig::make_room() {
+  if (disk_ != nullptr) return disk_->make_room();
+  nodes_.front()->run(scenario_.topology->server->free);
 }
 
 void Rig::cut_replication() {

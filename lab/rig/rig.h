@@ -56,8 +56,9 @@ class Rig {
   // Kills the primary before it has sent its last changes to the replica, which takes over.
   void cut_replication();
   void fail_over();
-  void fill_disk() { disk_->fill(); }
-  void free_disk() { disk_->make_room(); }
+  // Takes all room on the store's small disk; without one, that of the topology's `fill`.
+  void fill();
+  void make_room();
   // Cuts the node off from all others, or from the next one only.
   void cut_off(std::uint32_t node) { network_->cut_off(node - 1); }
   void cut_off_from_next(std::uint32_t node) { network_->cut(node - 1, node % nodes_.size()); }

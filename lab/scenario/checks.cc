@@ -131,8 +131,9 @@ void check_nemesis(const NemesisSpec& nemesis, const StoreSpec& store, const Top
   if (nemesis.kind == "move" && has_server && topology->server->move.empty()) {
     complain(who + "move in [server]" + none);
   }
-  if (nemesis.kind == "disk-full" && store.disk_mb == 0) {
-    complain(who + "disk_mb in [store]");
+  const bool fills = store.disk_mb > 0 || (topology != nullptr && topology->can_be_filled());
+  if (nemesis.kind == "disk-full" && !fills) {
+    complain(who + "disk_mb in [store], or fill in [server]");
   }
 }
 
@@ -275,6 +276,9 @@ void check_topology(const Topology& topology, const Complain& complain) {
   if (topology.direct && !topology.server) complain("direct is for a topology with a [server]");
   if (topology.server && topology.server->move.empty() != topology.server->moved.empty()) {
     complain("move and moved in [server] go together");
+  }
+  if (topology.server && topology.server->fill.empty() != topology.server->free.empty()) {
+    complain("fill and free in [server] go together");
   }
   if (topology.replica && !topology.server) complain("[replica] needs a [server]");
   if (topology.replica && (topology.replica->follow.empty() || topology.replica->promote.empty())) {

@@ -148,6 +148,8 @@ void fields(Visitor& visit, ServerSpec& server) {
   visit("save", server.save, Template{});
   visit("move", server.move, Template{});
   visit("moved", server.moved, Template{});
+  visit("fill", server.fill, Template{});
+  visit("free", server.free, Template{});
 }
 
 template <typename Visitor>

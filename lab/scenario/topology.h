@@ -33,8 +33,10 @@ struct ServerSpec {
   std::string keeps = "nothing";  // A killed server's memory when it comes back.
   Words durable{};                // Further arguments, with which it keeps everything.
   Words save{};                   // After this and a SIGTERM it keeps everything, too.
-  Words move{};   // Begins to move some of this node's locks to another node.
-  Words moved{};  // Ends what `move` began.
+  Words move{};                   // Begins to move some of this node's locks to another node.
+  Words moved{};                  // Ends what `move` began.
+  Words fill{};  // Takes all room that the store has for data, where this is not its disk.
+  Words free{};  // Ends what `fill` did.
   std::vector<std::pair<std::string, std::string>> files{};  // Written to {folder} first.
 
   bool keeps_everything() const { return keeps == "everything"; }
@@ -67,8 +69,8 @@ struct Topology {
   // The servers replace a lost leader themselves, and the new one may lack changes. So a fault of a
   // server lasts until they agree again, and begins a new incarnation.
   bool promotes = false;
-  bool one_process = false;         // Every process has a store of its own, which dies with it.
-  bool disk = false;                // Its files are in {folder}, which may be a disk of its own.
+  bool one_process = false;  // Every process has a store of its own, which dies with it.
+  bool disk = false;         // Its files are in {folder}, which may be a disk of its own.
   // How long the store may still refuse others after the client counts an unreleased lease as
   // ended: with sessions, the servers end them later.
   milliseconds lingers{0};
@@ -78,6 +80,7 @@ struct Topology {
   std::string text{};  // The file, as it was read.
 
   bool has_proxies() const { return server.has_value() && !direct; }
+  bool can_be_filled() const { return server && !server->fill.empty(); }
   bool can_restart(bool durable) const {
     return server && (server->keeps_everything() || durable || !server->save.empty());
   }

@@ -98,8 +98,7 @@ TEST(TopologyTest, WhatDoesNotFitTogetherIsRefused) {
   says(whole + "nodes = [3]\n", "peer in [server] is missing");
   says(whole + "nodes = [3]\npeer = \"{peers}\"\n", "cannot hold {peers}");
   says(whole + "ports = [\"node\"]\n", "has the name of something else: node");
-  says(whole + "[server.files]\n\"../x\" = \"\"\n",
-       "'../x' in [server.files] is not a file name");
+  says(whole + "[server.files]\n\"../x\" = \"\"\n", "'../x' in [server.files] is not a file name");
   says(whole + "[replica]\nfollow = [\"f\"]\n", "[replica] needs follow and promote");
   says("name = \"x\"\nurl = \"x:\"\nwall_clock = \"server\"\n", "there is no [server]");
   says("one_process = true\n" + whole, "one_process is for a store without a [server]");
@@ -108,6 +107,10 @@ TEST(TopologyTest, WhatDoesNotFitTogetherIsRefused) {
   says(whole + cell + "[cell.store]\nkind = \"redis\"\n", "a cell is run on its own topology");
   says(whole + cell + "[[cell.nemesis]]\nkind = \"restart\"\n", "keeps what it knew");
   says(whole + cell + "[[cell.nemesis]]\nkind = \"clock-jump\"\n", "needs clock = true");
+  const std::string full = cell + "[[cell.nemesis]]\nkind = \"disk-full\"\n";
+  says(whole + full, "needs disk_mb in [store], or fill in [server]");
+  says(whole + "fill = [\"f\"]\n", "fill and free in [server] go together");
+  EXPECT_EQ(complaint_about(whole + "fill = [\"f\"]\nfree = [\"g\"]\n" + full), "it was taken");
   const std::string clock = cell + "[cell.store]\nserver_clock = true\n";
   EXPECT_EQ(complaint_about(whole + clock), "it was taken");
   says("name = \"x\"\nurl = \"x:\"\n" + clock, "server_clock in [store] needs servers");
