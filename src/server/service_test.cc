@@ -291,6 +291,20 @@ TEST(SqliteJournalTest, AFullDiskStopsGrantsAndNotRenewals) {
   EXPECT_EQ(node.outcome(acquire("z", 6)), Outcome::kHeld);
 }
 
+// The log alone would outgrow this disk, unless it is folded into the database in time.
+TEST(SqliteJournalTest, ASmallDiskIsEnoughForEver) {
+  HOLDFAST_NEEDS_SMALL_DISK();
+  const TempFolder folder;
+  const support::SmallDisk disk(folder.path(), 16);
+  const std::unique_ptr<Journal> journal = *make_journal("sqlite:" + disk.path() + "/data");
+  ASSERT_TRUE(journal->open());
+  const std::uint64_t last = *journal->last();
+  for (std::uint64_t number = 1; number <= 5'000; ++number) {
+    ASSERT_EQ(journal->commit(last + number, std::string(500, 'x')), Commit::kCommitted)
+        << "batch " << number << ": " << journal->reason();
+  }
+}
+
 // --- Snapshots.
 
 // A crash after each single step of the compactor leaves a journal that reads to the same state.

@@ -31,10 +31,8 @@ constexpr std::int64_t kFormat = 1;
 // This byte of the database is beyond those that SQLite locks.
 constexpr off_t kLockedByte = 0x7fff'ffff'ffff'0000;
 
-// The log is folded into the database each 16 MiB; a commit that does it takes some milliseconds.
 constexpr const char* kSettings = R"sql(
 PRAGMA synchronous = FULL;
-PRAGMA wal_autocheckpoint = 4000;
 PRAGMA journal_size_limit = 67108864;
 PRAGMA temp_store = MEMORY;
 PRAGMA cell_size_check = ON;
@@ -147,8 +145,7 @@ Result<void> SqliteJournal::open_folder() {
   identity_ = *std::move(identity);
   if (auto locked = lock_database(); !locked) return locked;
   struct stat status {};
-  const bool log_was_there =
-      ::stat((path() + "-wal").c_str(), &status) == 0 && status.st_size > 0;
+  const bool log_was_there = ::stat((path() + "-wal").c_str(), &status) == 0 && status.st_size > 0;
   if (auto opened = open_database(); !opened) return opened;
   if (auto fits = create_or_check(); !fits) return fits;
   if (auto known = identify_journal(log_was_there); !known) return known;
@@ -279,6 +276,8 @@ Result<void> SqliteJournal::open_database() {
     return Error(Errc::kUnsupported, "journal " + path() + ": SQLite has no WAL mode here");
   }
   mode.finalize();
+  // Each 16 MiB, or less on a small disk. A commit that does it takes some milliseconds.
+  sqlite3_wal_autocheckpoint(db_, stores::sqlite::log_pages_at(options_.folder));
   return run(kSettings);
 }
 

@@ -19,19 +19,6 @@
 namespace holdfast::stores::sqlite {
 namespace {
 
-// SQLite's own default of 1,000 pages syncs twice every thousand commits or so. On a small disk the
-// log must be folded earlier. A log that has taken all room leaves none for the file to grow, so it
-// can never be folded again.
-constexpr std::int64_t kLogPages = 4000;
-constexpr std::int64_t kFewestLogPages = 16;
-constexpr std::int64_t kPageSize = 4096;
-constexpr std::int64_t kLogShareOfDisk = 8;
-
-std::int64_t log_pages_for(std::int64_t disk_size) {
-  if (disk_size <= 0) return kLogPages;
-  return std::clamp(disk_size / kLogShareOfDisk / kPageSize, kFewestLogPages, kLogPages);
-}
-
 constexpr const char* kSettings = R"sql(
 PRAGMA synchronous = NORMAL;
 PRAGMA journal_size_limit = 67108864;
@@ -202,7 +189,7 @@ Result<void> Database::connect() {
     if (auto set = execute("PRAGMA journal_mode = WAL"); !set) return set;
   }
   auto set = execute(kSettings);
-  fold_every_ = static_cast<int>(log_pages_for(disk_size_at(folder_of(path()))));
+  fold_every_ = log_pages_at(folder_of(path()));
   fold_at_ = fold_every_;
   sqlite3_wal_hook(db_, &Database::on_commit, this);  // In the place of SQLite's own checkpoints.
   waits_outside_ = set && !file_->exclusive();

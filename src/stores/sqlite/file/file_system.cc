@@ -62,10 +62,18 @@ Result<FileSystem> file_system_at(const std::string& directory) {
   return file_system_of(static_cast<std::uint32_t>(status.f_type));
 }
 
-std::int64_t disk_size_at(const std::string& directory) {
+int log_pages_at(const std::string& directory) {
+  // SQLite's own default of 1,000 pages syncs twice every thousand commits or so.
+  constexpr std::uint64_t kLogPages = 4000;
+  constexpr std::uint64_t kFewestLogPages = 16;
+  constexpr std::uint64_t kPageSize = 4096;
+  constexpr std::uint64_t kLogShareOfDisk = 8;
   struct statvfs space {};
-  if (::statvfs(directory.c_str(), &space) != 0) return 0;
-  return static_cast<std::int64_t>(space.f_blocks * space.f_frsize);
+  std::uint64_t pages = kLogPages;
+  if (::statvfs(directory.c_str(), &space) == 0 && space.f_blocks > 0) {
+    pages = space.f_blocks * space.f_frsize / kLogShareOfDisk / kPageSize;
+  }
+  return static_cast<int>(std::clamp(pages, kFewestLogPages, kLogPages));
 }
 
 bool identify(const std::string& path, FileIdentity& out) {

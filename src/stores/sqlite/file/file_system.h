@@ -21,8 +21,9 @@ struct FileSystem {
 FileSystem file_system_of(std::uint64_t magic);
 Result<FileSystem> file_system_at(const std::string& directory);
 
-// In bytes, of which some may be used; 0: it does not tell.
-std::int64_t disk_size_at(const std::string& directory);
+// After so many pages SQLite's log should be folded into its file. On a small disk these are fewer:
+// a log that has taken all room leaves none for the file to grow, so it can never be folded again.
+int log_pages_at(const std::string& directory);
 
 struct FileIdentity {
   std::uint64_t device = 0;
