@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <iterator>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "holdfast/detail/number.h"
 #include "src/server/front/pending_reply.h"
 #include "src/server/front/reply_writer.h"
 
@@ -167,6 +169,20 @@ void select(const CommandInput& input) {
   succeed(input);
 }
 
+// The connection's earlier grants were answered after their commits. The journal does not say how
+// many copies it has, so the answer claims none, and waiting would not change that.
+void wait_for_replicas(const CommandInput& input) {
+  if (input.context.shards() == 1 && !input.context.leads()) return refuse(input, "WAIT");
+  const auto replicas = detail::parse_number<std::int64_t>(input.word(1));
+  const auto timeout = detail::parse_number<std::int64_t>(input.word(2));
+  if (input.words.size() != 3 || !replicas || !timeout) {
+    return fail(input, "ERR WAIT takes a number of replicas and a timeout in milliseconds");
+  }
+  std::string bytes;
+  append_integer(bytes, 0);
+  input.connection.reply(bytes);
+}
+
 void auth(const CommandInput& input) {
   if (input.words.size() != 3 && input.context.has_users()) {
     return fail(input, "ERR AUTH takes a user and a password here");
@@ -292,6 +308,7 @@ constexpr std::pair<std::string_view, void (*)(const CommandInput&)> kCommands[]
     {"INFO", info},
     {"SUBSCRIBE", subscribe},
     {"UNSUBSCRIBE", unsubscribe},
+    {"WAIT", wait_for_replicas},
 };
 
 }  // namespace

@@ -75,6 +75,26 @@ TEST(FrontTest, RepliesKeepTheOrderOfTheRequests) {
   EXPECT_LT(pong, all.find("last"));
 }
 
+// WAIT comes from programs that ask a Redis for its replicas. It claims no copy, and does not sit
+// through a timeout that could change nothing.
+TEST(FrontTest, WaitClaimsNoReplicaAndAnswersAfterTheCommitBeforeIt) {
+  const Server server = start();
+  const Socket socket(server.address());
+  ASSERT_TRUE(socket.send(request({"SET", "a", "me", "NX", "PX", "60000"}) +
+                          request({"WAIT", "1", "0"}) + std::string(kPing)));
+  std::string all;
+  while (all.find("+PONG") == std::string::npos) {
+    const std::string more = socket.receive();
+    ASSERT_FALSE(more.empty());
+    all += more;
+  }
+  EXPECT_EQ(all, "+OK\r\n:0\r\n+PONG\r\n");
+  for (const auto& bad : {request({"WAIT"}), request({"WAIT", "1"}), request({"WAIT", "x", "0"}),
+                          request({"WAIT", "1", "0", "0"})}) {
+    EXPECT_TRUE(socket.ask(bad).starts_with("-ERR WAIT takes")) << bad;
+  }
+}
+
 TEST(FrontTest, AHandoffIsPushedToItsClientAlone) {
   const Server server = start();
   const Socket holder(server.address());
