@@ -132,6 +132,19 @@ TEST_F(RigTest, ANodeThatStartsIsNotWaitedForWhileOthersCannotAnswer) {
   EXPECT_THROW(rig.start_server(1, /*with_memory=*/false), std::runtime_error);
 }
 
+TEST_F(RigTest, WithoutASmallDiskTheTopologyTakesTheRoomAndGivesItBack) {
+  std::string topology = kTeller;
+  topology.insert(topology.find("nodes ="),
+                  "fill = [\"touch\", \"{folder}/full\"]\nfree = [\"rm\", \"{folder}/full\"]\n");
+  const Scenario scenario = on(topology, 3);
+  Rig rig(scenario, folder_.path());
+  rig.fill();
+  EXPECT_TRUE(exists(1, "full"));
+  EXPECT_FALSE(exists(2, "full"));
+  rig.make_room();
+  EXPECT_FALSE(exists(1, "full"));
+}
+
 TEST_F(RigTest, TheLeaderIsWhoSaysSoAndWorks) {
   std::string topology = kTeller;
   topology.insert(topology.find("save ="), "leader = [\"test\", \"-e\", \"{folder}/leads\"]\n");

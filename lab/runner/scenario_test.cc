@@ -392,7 +392,7 @@ void expect_all_strike(const Scenario& scenario) {
 }
 
 TEST(ScheduleTest, EveryNemesisOfEveryCellStrikes) {
-  for (const std::string store : {"memory", "sqlite", "redis"}) {
+  for (const std::string store : {"memory", "sqlite", "redis", "holdfast", "holdfast-etcd"}) {
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
       for (const Scenario& cell : cells_of(store, seed)) expect_all_strike(cell);
     }
