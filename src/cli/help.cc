@@ -646,10 +646,9 @@ std::string with_lists(std::string_view page) {
   for (const Command& one : kCommands) {
     commands += columns("holdfast " + std::string(one.usage), one.summary, 42);
   }
-  for (const StoreKind& store : known_stores()) {
-    for (const StoreExample& each : store.examples) examples += columns(each.url, each.about, 40);
-    if (!store.secret_variable.empty())
-      variables += columns(store.secret_variable, store.title, 40);
+  for (const StoreKind& one : known_stores()) {
+    for (const StoreExample& each : one.examples) examples += columns(each.url, each.about, 40);
+    if (!one.secret_variable.empty()) variables += columns(one.secret_variable, one.title, 40);
   }
   std::string text(page);
   for (const auto& [word, with] :
@@ -667,8 +666,7 @@ std::string with_lists(std::string_view page) {
 std::span<const Command> all_commands() { return kCommands; }
 
 const Command* find_command(std::string_view name) {
-  const auto* const found = std::find_if(std::begin(kCommands), std::end(kCommands),
-                                         [&](const Command& one) { return one.name() == name; });
+  const auto* const found = std::ranges::find(kCommands, name, &Command::name);
   return found == std::end(kCommands) ? nullptr : found;
 }
 
@@ -676,7 +674,7 @@ std::string help_text(std::string_view command) {
   if (command.empty()) return with_lists(kFront);
   if (command == "stores") return with_lists(kStores);
   const Command* const found = find_command(command);
-  return found == nullptr ? "" : std::string(found->page);
+  return std::string(found == nullptr ? "" : found->page);
 }
 
 int print_help(const std::string& command) {
@@ -688,11 +686,11 @@ int print_help(const std::string& command) {
       complain("what is " + in_quotes(command) +
                "? Options come after the command: holdfast run [options] NAME -- COMMAND"
                " ('holdfast help' lists the commands)");
-      return kExitError;
+    } else {
+      complain("there is no command " + in_quotes(command) +
+               (near.empty() ? "" : "; did you mean '" + near + "'?") +
+               " ('holdfast help' lists them)");
     }
-    complain("there is no command " + in_quotes(command) +
-             (near.empty() ? "" : "; did you mean '" + near + "'?") +
-             " ('holdfast help' lists them)");
     return kExitError;
   }
   print(text);

@@ -102,8 +102,9 @@ HttpAnswer metrics(const HttpScene& scene) {
     gauge("holdfast_server_uncommitted_bytes", "Bytes not in the journal yet.", state->uncommitted);
     gauge("holdfast_server_journal_full", "1: the journal takes only renewals.",
           state->full ? 1 : 0);
+    const auto quiet = std::chrono::ceil<std::chrono::seconds>(state->quiet).count();
     gauge("holdfast_server_quiet_seconds", "A restored copy grants nothing for so long.",
-          static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::seconds>(state->quiet).count()));
+          static_cast<std::uint64_t>(quiet));
     append_commits(out, *state);
   }
   append_counts(out, scene.locks);
