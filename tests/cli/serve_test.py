@@ -627,7 +627,7 @@ class StrangerTest(ServeCase):
     def test_every_other_command_is_refused_by_its_name(self):
         connection = self.connect()
         for words in (("DECR", "k"), ("PERSIST", "k"), ("MULTI",), ("WATCH", "k"), ("FLUSHALL",),
-                      ("CONFIG", "GET", "*"), ("CLIENT", "TRACKING", "ON"), ("CLUSTER", "SLOTS"), ("WAIT", "1", "0")):
+                      ("CONFIG", "GET", "*"), ("CLIENT", "TRACKING", "ON"), ("CLUSTER", "SLOTS"), ("WAITAOF", "0", "1", "0")):
             reply = self.ask(connection, *words)
             self.assertTrue(reply.startswith(f"-ERR unknown command '{words[0]}"), reply)
             self.assertEqual(reply.count("\r\n"), 1)
