@@ -356,9 +356,12 @@ void connect_others(const HoldfastStores& stores, const holdfast::ServiceShards&
     if (&one == &connected) continue;
     const std::string& leader = shards.leaders[shard];
     const auto until = std::min(deadline, base::BootClock::now() + kForOtherShards);
-    if (!silent.contains(leader) && one.try_to_connect(until)) continue;
-    silent.insert(leader);
-    one.believe(connected);
+    // A server that has just started takes its shards one after the other.
+    while (!silent.contains(leader) && !one.try_to_connect(until)) {
+      if (base::BootClock::now() + kBetweenTries >= until) silent.insert(leader);
+      std::this_thread::sleep_for(kBetweenTries);
+    }
+    if (silent.contains(leader)) one.believe(connected);
   }
 }
 
@@ -370,6 +373,9 @@ Result<void> connect_to_one(const HoldfastStores& stores, const holdfast::Servic
     const bool answers = shards.leaders[shard] == shards.told_by.text();
     order.insert(answers ? order.begin() : order.end(), stores[shard].get());
   }
+  const bool endless = context.open_by == base::BootInstant::max();
+  const base::BootInstant until =
+      endless ? stores.front()->round_end(context.open_by) : context.open_by;
   for (;;) {
     Error last(Errc::kUnavailable, "");
     for (HoldfastStore* const each : order) {
@@ -380,10 +386,7 @@ Result<void> connect_to_one(const HoldfastStores& stores, const holdfast::Servic
       connect_others(stores, shards, *each, context.open_by);
       return {};
     }
-    if (context.open_by == base::BootInstant::max() ||
-        base::BootClock::now() + kBetweenTries >= context.open_by) {
-      return last;
-    }
+    if (base::BootClock::now() + kBetweenTries >= until) return last;
     std::this_thread::sleep_for(kBetweenTries);
   }
 }
