@@ -3,13 +3,16 @@
 //
 // Twitter: one thread, 41/10/12, waiting for each next millisecond, and with 20 ms to borrow:
 //   `of_cap` is to be 0.99 at least, and `ahead_ms` at most what may be borrowed.
-// Wide: a sequence of 22 bits, which does not bind. `next()` on one thread, in order; blocks on two
-//   threads. `mutex_and_clock`: what an article's generator does for each id, on the same machine.
+// Wide: a sequence of 22 bits, which does not bind. `next()` on one thread, in order, is to give
+//   50 M a second at least. Two threads with a block each, of which every id looks at the clock
+//   (TwoCoarseClocks is the floor: that look and nothing else), or with batches of 64, are to give
+//   200 M. `mutex_and_clock`: what an article's generator does for each id, on the same machine.
 // Segments: numbers from a store that answers in 5 ms. `next()` on one thread is to give 70 M a
 //   second at least (BareSwap is the floor: one compare-and-swap and nothing else), and 9,999 of
 // 10,000 calls are to return within 10 us (`p9999_us`, with about
 //   30 ns for the clock in it).
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <ctime>
@@ -91,6 +94,46 @@ void Wide_TwoThreadsOfBlocks(benchmark::State& state) {
   state.SetItemsProcessed(2 * kEach * static_cast<std::int64_t>(state.iterations()));
 }
 BENCHMARK(Wide_TwoThreadsOfBlocks)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+void Wide_TwoThreadsOfBatches(benchmark::State& state) {
+  const auto ids = make(kWide, ClockPolicy::logical().borrow(std::chrono::milliseconds(10)));
+  constexpr std::int64_t kEach = 300'000;
+  std::atomic<bool> good = true;
+  for (auto _ : state) {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 2; ++t) {
+      threads.emplace_back([&] {
+        std::array<std::uint64_t, 64> batch{};
+        bool fine = true;
+        for (std::int64_t i = 0; i < kEach; ++i) {
+          fine = fine && ids->next_batch(batch).value_or(0) == batch.size();
+        }
+        if (!fine) good = false;
+      });
+    }
+  }
+  if (!good) return state.SkipWithError("no id");
+  state.SetItemsProcessed(2 * 64 * kEach * static_cast<std::int64_t>(state.iterations()));
+}
+BENCHMARK(Wide_TwoThreadsOfBatches)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+void TwoCoarseClocks(benchmark::State& state) {
+  constexpr std::int64_t kEach = 20'000'000;
+  for (auto _ : state) {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 2; ++t) {
+      threads.emplace_back([] {
+        timespec ts{};
+        for (std::int64_t i = 0; i < kEach; ++i) {
+          ::clock_gettime(CLOCK_REALTIME_COARSE, &ts);
+          benchmark::DoNotOptimize(ts);
+        }
+      });
+    }
+  }
+  state.SetItemsProcessed(2 * kEach * static_cast<std::int64_t>(state.iterations()));
+}
+BENCHMARK(TwoCoarseClocks)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 void MutexAndClock(benchmark::State& state) {
   std::mutex mutex;
