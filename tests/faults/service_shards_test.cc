@@ -270,10 +270,14 @@ TEST(ServiceShardsTest, AServerThatHangsKeepsNoClientFromTheOthersShards) {
             2);
   // Those that hang are lost in time; the others outlast them.
   for (std::uint32_t shard = 0; shard < kShards; ++shard) {
-    if (hangs(shard)) EXPECT_TRUE(fires(leases[shard].lost()));
+    if (hangs(shard)) {
+      EXPECT_TRUE(fires(leases[shard].lost()));
+    }
   }
   for (std::uint32_t shard = 0; shard < kShards; ++shard) {
-    if (!hangs(shard)) EXPECT_TRUE(leases[shard].held()) << leases[shard].name();
+    if (!hangs(shard)) {
+      EXPECT_TRUE(leases[shard].held()) << leases[shard].name();
+    }
   }
   service[0].resume();
 }
