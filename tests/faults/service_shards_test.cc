@@ -321,7 +321,9 @@ TEST(ServiceShardsTest, HttpAnswersForTheShardsOfItsServer) {
       seen += here ? 1 : 0;
       const std::string one = get(server, "/v1/locks/" + name);
       EXPECT_TRUE(one.starts_with(here ? "HTTP/1.1 200" : "HTTP/1.1 503")) << one;
-      if (!here) EXPECT_NE(one.find(address(1 - server)), std::string::npos) << one;
+      if (!here) {
+        EXPECT_NE(one.find(address(1 - server)), std::string::npos) << one;
+      }
     }
   }
   EXPECT_EQ(seen, kShards);
