@@ -110,7 +110,9 @@ struct ServerStatus {
   std::string address{};  // As the URL names it.
   std::string trouble{};  // Why it did not answer; the rest is empty then.
   bool leads = false;
-  std::string leader{};  // While it stands by: who leads, if known. Of N shards: "A,,B", one each.
+  // The leader's address, while this server stands by; empty: not known. With several shards one
+  // address for each, "A,,B".
+  std::string leader{};
   std::string version{};
   std::string journal_id{};
   std::string term{};

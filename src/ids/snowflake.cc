@@ -19,19 +19,12 @@ using std::chrono::nanoseconds;
 // A tick of the coarse clock is 10 ms at most (CONFIG_HZ=100), so what was read in it is that old.
 constexpr nanoseconds kTick = milliseconds(10);
 
-// Not a time: seconds beside nanoseconds, which costs less than to add them up.
-inline std::int64_t coarse_tick() noexcept {
-  timespec ts{};
-  ::clock_gettime(CLOCK_REALTIME_COARSE, &ts);
-  return ts.tv_sec << 30 | ts.tv_nsec;
-}
-
 class MachineClock final : public IdClock {
  public:
   Reading read() override {
     return {base::wall_now().time_since_epoch(), base::BootClock::now().time_since_epoch()};
   }
-  std::int64_t tick() override { return coarse_tick(); }
+  std::int64_t tick() override { return machine_tick(); }
   // The scheduler wakes up to a tenth of a millisecond late: the rest is spent turning.
   void sleep(nanoseconds time) override {
     constexpr nanoseconds kLate = std::chrono::microseconds(100);
@@ -115,7 +108,7 @@ struct Snowflake::Impl {
   Result<void> next_round(std::int64_t unit) HOLDFAST_EXCLUDES(mutex);
   Result<void> ended(std::int64_t unit);
 
-  std::int64_t tick() { return real ? coarse_tick() : clock.tick(); }
+  std::int64_t tick() { return real ? IdClock::machine_tick() : clock.tick(); }
   std::uint64_t packed(std::int64_t time, std::uint64_t sequence) const {
     return static_cast<std::uint64_t>(time + 1) << bits | sequence;
   }
@@ -147,7 +140,7 @@ struct Snowflake::Impl {
 
   alignas(64) std::atomic<std::uint64_t> state{0};
   // The state that the last swap left, most likely: a processor reads it sooner than a word that it
-  // has just swapped. Whoever starts from it finds out by the swap when it is another one.
+  // has just swapped. A call that starts from an old value learns of it: its swap fails.
   alignas(64) std::atomic<std::uint64_t> likely{0};
   // The reading within `seen_tick`. A thread that stalled may put older values back: the time
   // below the last id's is looked at again before it counts.

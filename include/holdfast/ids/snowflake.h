@@ -90,8 +90,8 @@ struct Rounds {
   std::vector<std::int64_t> used_up_to{};
 };
 
-// The bounds of a worker, kept by whoever holds its number. The generator reads both bounds
-// before every id.
+// The bounds of a worker, kept by whoever holds its number. The generator reads both in each tick of
+// its clock (10 ms at most), and the reserved time before each unit that it enters.
 //
 // Thread-safety: the bounds are atomic; the calls may come from any thread, one at a time. A forked
 // child never destroys it.
@@ -101,7 +101,7 @@ class HOLDFAST_EXPORT WorkerPermit {
 
   // Ids have times below this unit. Raised only after the bound is durable, never lowered.
   std::atomic<std::int64_t> reserved_until{std::numeric_limits<std::int64_t>::max()};
-  // On CLOCK_BOOTTIME. From then on no id is given.
+  // On CLOCK_BOOTTIME. No id is given from 10 ms before it on, the longest tick.
   std::atomic<std::int64_t> deadline_ns{std::numeric_limits<std::int64_t>::max()};
 
   // The time that the generator has come to, for whoever reserves ahead. In units of the layout.
@@ -130,6 +130,12 @@ class HOLDFAST_EXPORT IdClock {
   // A value that stays the same for a few milliseconds at most, and costs less than read(). Within
   // that time a generator goes on with what it read last.
   virtual std::int64_t tick() = 0;
+  // The machine's. Not a time: seconds beside nanoseconds, which costs less than to add them up.
+  static std::int64_t machine_tick() {
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return now.tv_sec << 30 | now.tv_nsec;
+  }
   virtual void sleep(std::chrono::nanoseconds time) = 0;
 
   // The machine's own.
@@ -204,13 +210,7 @@ class HOLDFAST_EXPORT SnowflakeBlock final : public IdSource {
   IdGuarantees guarantees() const override;
 
  private:
-  // As IdClock::tick(), which the machine's clock need not be asked for.
-  std::int64_t tick() const {
-    if (clock_ != nullptr) return clock_->tick();
-    timespec now{};
-    ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    return now.tv_sec << 30 | now.tv_nsec;
-  }
+  std::int64_t tick() const { return clock_ ? clock_->tick() : IdClock::machine_tick(); }
   Result<Id> refill();
 
   Snowflake& from_;

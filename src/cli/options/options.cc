@@ -22,7 +22,7 @@ void add_output(OptionTable& table, CommonOptions& common) {
   table.flag("-q,--quiet", common.quiet);
 }
 
-// Those of a server, too, which is its own store.
+// A server has these, too, and no --store: it is one itself.
 void add_messages(OptionTable& table, CommonOptions& common) {
   add_output(table, common);
   table.value("--config", common.config, read_text, "file");

@@ -1,6 +1,12 @@
 // Tells when the sockets of many clients are ready. asio's own waits ask the kernel anew for each
 // request and each socket; this asks once for all that are ready in a turn of the loop.
 //
+// Guarantee: each wait is told once, in a later turn of the loop. A socket that ended is told
+// nothing from the kernel any more, also when the same turn has found it ready.
+// Not guaranteed: silence after the end. What when_asked() has posted still comes, an error of the
+// kernel's, too, and the second of two waits of one kind comes where the first has ended the
+// socket: the callback looks whether its socket is open. Nor is an order among sockets.
+//
 // Thread-safety: the loop's thread. Blocking: never. Ownership: shared; the loop outlives it.
 // Errors: make() throws std::system_error where there is no descriptor to be had.
 #pragma once
@@ -23,7 +29,7 @@ class ReadySet : public std::enable_shared_from_this<ReadySet> {
  public:
   using Ready = std::function<void(std::error_code)>;
 
-  // A socket, which it closes. From its end on nothing is told.
+  // A socket, which it closes.
   class Socket {
    public:
     Socket(std::shared_ptr<ReadySet> set, int fd) : set_(std::move(set)), fd_(fd) {}
@@ -32,7 +38,7 @@ class ReadySet : public std::enable_shared_from_this<ReadySet> {
     Socket& operator=(const Socket&) = delete;
 
     int fd() const { return fd_; }
-    // Each is told once, and never inline. An error: the kernel refuses to watch the socket.
+    // An error: the kernel refuses to watch the socket.
     void when_readable(Ready ready) { set_->wait(*this, readable_, EPOLLIN, std::move(ready)); }
     void when_writable(Ready ready) { set_->wait(*this, writable_, EPOLLOUT, std::move(ready)); }
     // In the loop's next turn.

@@ -25,7 +25,7 @@ class Stream {
   // read() may have more without the socket becoming readable.
   bool buffers() const { return tls_ != nullptr && tls_->buffers(); }
 
-  // Nothing is told after close().
+  // After close() a callback may still come (ready_set.h): it looks at is_open().
   using Ready = ReadySet::Ready;
   void when_readable(Ready ready);  // In the loop's next turn if it buffers.
   void when_writable(Ready ready) { socket_->when_writable(std::move(ready)); }
