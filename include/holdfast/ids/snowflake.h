@@ -90,8 +90,8 @@ struct Rounds {
   std::vector<std::int64_t> used_up_to{};
 };
 
-// The bounds of a worker, kept by whoever holds its number. The generator reads both in each tick of
-// its clock (10 ms at most), and the reserved time before each unit that it enters.
+// The bounds of a worker, kept by whoever holds its number. The generator reads both in each tick
+// of its clock (10 ms at most), and the reserved time before each unit that it enters.
 //
 // Thread-safety: the bounds are atomic; the calls may come from any thread, one at a time. A forked
 // child never destroys it.
