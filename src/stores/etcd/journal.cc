@@ -86,6 +86,7 @@ std::string shard_folder(port::ShardNumber shard) {
 
 Result<std::unique_ptr<port::Journal>> EtcdJournal::make(JournalSettings settings,
                                                          BootInstant open_by) {
+  settings.seen = SeenRevisions::of_process();
   auto rpc = Rpc::make(settings.address);
   if (!rpc) return rpc.error();
   auto journal = std::make_unique<EtcdJournal>(std::move(settings), *std::move(rpc));
@@ -145,6 +146,8 @@ Result<wire::RangeResponse> EtcdJournal::read(wire::RangeRequest request) {
   request.set_revision(revision_);
   return ask(std::move(request), kReading, /*reads_only=*/true);
 }
+
+std::string EtcdJournal::lineage() const { return std::to_string(cluster_) + ' ' + root_; }
 
 std::string EtcdJournal::place() const {
   const auto [number, of] = settings_.shard;
@@ -218,6 +221,7 @@ Result<bool> EtcdJournal::try_to_lead() {
   const auto about = parse_about(seen->responses(1).response_range());
   if (!about) return Error(about.error().code(), place() + ": " + about.error().message());
   cluster_ = seen->header().cluster_id();
+  settings_.seen->saw(lineage(), seen->header().revision());
   about_ = *about;
   const wire::RangeResponse& leader = seen->responses(0).response_range();
   if (leader.kvs_size() > 0) {
@@ -246,7 +250,8 @@ Result<bool> EtcdJournal::try_to_lead() {
     next.id = base::to_hex(drawn.high, drawn.low);
     next.cluster = cluster_;
   } else if (next.cluster != cluster_) {
-    opening_.restored = "it was written in another etcd cluster";
+    opening_.restored = next.cluster == 0 ? "the wait after a snapshot was put back has not ended"
+                                          : "it was written in another etcd cluster";
   }
   return take_lead(std::move(next));
 }
@@ -281,7 +286,14 @@ Result<bool> EtcdJournal::take_lead(About next) {
     return false;
   }
   about_ = std::move(next);
-  leads(answer->header().revision(), answer->header().revision(), sent);
+  const std::int64_t revision = answer->header().revision();
+  leads(revision, revision, sent);
+  if (settings_.seen->went_back(lineage(), revision)) {
+    opening_.restored = "etcd's revision went back: a snapshot of it was put back";
+    // Whoever opens it next has to find the same, until it is settled.
+    about_.cluster = 0;
+    if (!put_about()) return Error(Errc::kUnavailable, reason_);
+  }
   return true;
 }
 
@@ -360,6 +372,10 @@ Result<void> EtcdJournal::open() {
 
 Result<void> EtcdJournal::settle() {
   about_.cluster = cluster_;
+  return put_about();
+}
+
+Result<void> EtcdJournal::put_about() {
   wire::TxnRequest txn = guarded();
   put(txn, key("about"), about_text(about_), 0);
   if (write(txn) != Commit::kCommitted) return Error(Errc::kUnavailable, reason_);
@@ -493,6 +509,7 @@ Commit EtcdJournal::write(const wire::TxnRequest& txn, const Own* own) {
     const auto answer = ask(txn, kAttempt);
     if (answer) {
       revision_ = std::max(revision_, answer->header().revision());
+      settings_.seen->saw(lineage(), revision_);
       if (!answer->succeeded()) return judge_refusal(*answer, own, sent);
       wrote(sent);
       return Commit::kCommitted;
@@ -599,6 +616,8 @@ Commit EtcdJournal::commit(std::uint64_t number, std::string_view bytes) {
   const std::string place = batch_key(number);
   wire::TxnRequest txn = guarded();
   compare_created(txn, place, 0);
+  // A snapshot of etcd that was put back under this leader may lack the batch before this one.
+  if (number - 1 > head_.batch) compare_exists(txn, batch_key(number - 1));
   put(txn, place, last, 0);
   *txn.add_failure()->mutable_request_range() = one_key(place);
   *txn.add_failure()->mutable_request_range() = one_key(key("head"));

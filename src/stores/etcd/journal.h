@@ -16,8 +16,8 @@
 // leads_until() counts from the send of the last such write that succeeded, not from a keepalive,
 // because etcd may confirm a keepalive of a lease that has ended (etcd #20590).
 //
-// Not guaranteed: that a snapshot of etcd that was put back is noticed. Only another cluster's id
-// shows it.
+// Not guaranteed: that a snapshot of etcd that was put back is noticed. Another cluster's id shows
+// it, and revisions that went back, to a process that has seen newer ones.
 //
 // Thread-safety and blocking: as port::Journal. Ownership: a gRPC client of its own.
 // Time: boot time. Errors: as port::Journal; kUnavailable while no majority answers.
@@ -37,6 +37,7 @@
 #include "src/port/journal.h"
 #include "src/port/shards.h"
 #include "src/port/url_options.h"
+#include "src/stores/etcd/seen_revisions.h"
 #include "src/stores/etcd/transport/rpc.h"
 #include "src/stores/etcd/url.h"
 
@@ -61,6 +62,7 @@ struct JournalSettings {
   // No options: the simulation alone sets them. etcd takes 1.5 MiB for one request.
   std::size_t largest_part = std::size_t{1} << 20U;
   std::chrono::milliseconds between_attempts{20};
+  std::shared_ptr<SeenRevisions> seen = std::make_shared<SeenRevisions>();  // make(): the process'.
 };
 
 // Errors: kInvalidArgument.
@@ -133,6 +135,8 @@ class EtcdJournal final : public port::Journal {
 
   Result<bool> try_to_lead();
   Result<bool> take_lead(About next);
+  std::string lineage() const;
+  Result<void> put_about();
   void leads(std::int64_t created, std::int64_t revision, base::BootInstant sent);
   static Result<About> parse_about(const wire::RangeResponse& range);
   static std::string about_text(const About& about);

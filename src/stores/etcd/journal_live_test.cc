@@ -1,4 +1,5 @@
 // The lock service's journal on real etcd servers, as one server after the other takes it over.
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -11,9 +12,12 @@
 #include "tests/support/etcd_server.h"
 #include "tests/support/eventually.h"
 #include "tests/support/fault_proxy.h"
+#include "tests/support/temp_folder.h"
 
 namespace holdfast::stores::etcd {
 namespace {
+
+namespace fs = std::filesystem;
 
 using port::Commit;
 using port::SnapshotHead;
@@ -35,6 +39,8 @@ JournalPtr make(const std::string& url) {
 
 class EtcdJournalTest : public ::testing::Test {
  protected:
+  explicit EtcdJournalTest(const support::EtcdOptions& options = {}) : etcd_(options) {}
+
   std::string url(const std::string& query = "?leadership=2s") const {
     return etcd_.url_of({0}) + "/team" + query;
   }
@@ -318,6 +324,69 @@ TEST_F(EtcdJournalTest, AnotherClustersJournalIsARestoredOne) {
   EXPECT_EQ(leader()->opening().restored, "");
 }
 
+struct DataFolder {
+  support::TempFolder folder{"put-back"};
+};
+
+// The data of a moment ago comes back, as a snapshot of a virtual machine brings it.
+class EtcdJournalPutBackTest : private DataFolder, public EtcdJournalTest {
+ protected:
+  EtcdJournalPutBackTest() : EtcdJournalTest({.data = folder.path() + "/data"}) {}
+
+  void save() {
+    etcd_.terminate();
+    fs::copy(data(), data() + ".saved", fs::copy_options::recursive);
+    start();
+  }
+  void put_back() {
+    etcd_.kill9();
+    fs::remove_all(data());
+    fs::rename(data() + ".saved", data());
+    start();
+  }
+  JournalPtr next_leader() const { return lead(make(url("?leadership=4s")), "one:1"); }
+
+ private:
+  std::string data() const { return folder.path() + "/data"; }
+  void start() {
+    etcd_.start();
+    etcd_.await_health();
+  }
+};
+
+TEST_F(EtcdJournalPutBackTest, ARevisionThatWentBackIsARestoredJournal) {
+  { ASSERT_EQ(next_leader()->commit(1, "HFJ 1"), Commit::kCommitted); }
+  save();
+  { ASSERT_EQ(next_leader()->commit(2, "HFJ 2"), Commit::kCommitted); }
+  put_back();
+  {
+    const JournalPtr two = next_leader();
+    EXPECT_NE(two->opening().restored.find("went back"), std::string::npos);
+    EXPECT_EQ(two->last().value(), 1U);
+  }
+  {
+    const JournalPtr three = next_leader();
+    EXPECT_FALSE(three->opening().restored.empty()) << "until it is settled";
+    EXPECT_TRUE(three->settle());
+  }
+  EXPECT_EQ(next_leader()->opening().restored, "");
+}
+
+// Its memory goes on where the journal does not.
+TEST_F(EtcdJournalPutBackTest, ALeaderWritesNothingBehindAGap) {
+  JournalPtr one = next_leader();
+  ASSERT_EQ(one->commit(1, "HFJ 1"), Commit::kCommitted);
+  save();
+  ASSERT_EQ(one->commit(2, "HFJ 2"), Commit::kCommitted) << one->reason();
+  ASSERT_EQ(one->commit(3, "HFJ 3"), Commit::kCommitted);
+  put_back();
+  EXPECT_NE(one->commit(4, "HFJ 4"), Commit::kCommitted);
+  one.reset();
+  const JournalPtr two = next_leader();
+  EXPECT_NE(two->opening().restored, "");
+  EXPECT_EQ(two->last().value(), 1U);
+}
+
 // As the page says.
 TEST_F(EtcdJournalTest, AUserWithRightsToItsKeysSuffices) {
   EtcdCluster guarded({.auth = true});
@@ -344,7 +413,9 @@ TEST_F(EtcdJournalTest, WhereEtcdHasNoRoomTheLeadIsKept) {
   const JournalPtr one = lead(make(small.url() + "/j?leadership=4s"), "one:1");
   Commit last = Commit::kCommitted;
   std::uint64_t number = 1;
-  for (; number < 60 && last == Commit::kCommitted; ++number) {
+  // etcd learns its size when it writes to the disk, ten times a second.
+  const auto filled = BootClock::now() + kSoon;
+  for (; last == Commit::kCommitted && BootClock::now() < filled; ++number) {
     last = one->commit(number, "HFJ" + std::string(200'000, 'x'));
   }
   ASSERT_EQ(last, Commit::kLater) << one->reason();

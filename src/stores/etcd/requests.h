@@ -18,6 +18,11 @@ inline void compare_created(wire::TxnRequest& txn, const std::string& key, std::
   compare.set_create_revision(static_cast<std::int64_t>(created));
 }
 
+inline void compare_exists(wire::TxnRequest& txn, const std::string& key) {
+  compare_created(txn, key, 0);
+  txn.mutable_compare(txn.compare_size() - 1)->set_result(wire::Compare::GREATER);
+}
+
 inline void compare_modified(wire::TxnRequest& txn, const std::string& key, std::int64_t modified) {
   wire::Compare& compare = *txn.add_compare();
   compare.set_target(wire::Compare::MOD);
