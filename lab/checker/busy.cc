@@ -18,6 +18,9 @@ namespace {
 constexpr std::size_t kMostSteps = 40;
 constexpr std::size_t kMostSeen = 10'000;
 
+// How long after its answer an end may be committed at the latest, on a busy machine.
+constexpr std::int64_t kCommit = 1'000'000'000;
+
 // An acquisition or attempt that may have held or queued from `from` to `to`.
 struct Presence {
   std::int64_t from = 0;
@@ -60,7 +63,31 @@ class BusyRule {
     // A store whose clock was set back may keep a lease for very long.
     if (!one.release_confirmed && !ledger_.clock_jumps.empty()) return kNever;
     const std::int64_t end = possible_end(one, options_.drift_ppm);
-    return one.release_confirmed ? end : end + options_.linger_ns;
+    std::int64_t ttl = 0;
+    for (const Extension& extension : one.extensions) ttl = std::max(ttl, extension.ttl);
+    if (one.release_confirmed) return extended(one.acquire.invoked, end, ttl, kCommit);
+    return extended(one.acquire.invoked, end + options_.linger_ns, ttl, 0);
+  }
+
+  std::int64_t end_of(const Attempt& attempt) const {
+    const std::int64_t ttl = ledger_.event(attempt.call.invoke).ttl_ns;
+    const std::int64_t end = attempt.call.returned + options_.linger_ns;
+    return extended(attempt.call.invoked, end, ttl, kCommit);
+  }
+
+  // A server that comes back knows the leases of before, and gives each its whole length again. Of
+  // the ends it knows those that it had committed, which may be some time after the answer.
+  std::int64_t extended(std::int64_t from, std::int64_t end, std::int64_t ttl,
+                        std::int64_t commit) const {
+    if (!options_.extends) return end;
+    for (const Call& fault : ledger_.faults) {
+      if (ledger_.event(fault.invoke).fault != FaultKind::kRestart) continue;
+      if (fault.invoked > end + commit || fault.returned < from) continue;
+      if (fault.returned == kNever) return kNever;
+      const std::int64_t lease = stretched(ttl, options_.drift_ppm) + options_.linger_ns;
+      end = std::max(end, fault.returned + lease);
+    }
+    return end;
   }
 
   void add(std::uint32_t lock, const Presence& presence) {
@@ -73,8 +100,7 @@ class BusyRule {
       case Outcome::kUnavailable:  // The request may have been withdrawn.
       case Outcome::kTimedOut:
       case Outcome::kCancelled:
-        add(attempt.lock, {attempt.call.invoked, attempt.call.returned + options_.linger_ns, 0,
-                           nullptr, &attempt});
+        add(attempt.lock, {attempt.call.invoked, end_of(attempt), 0, nullptr, &attempt});
         return;
       default:  // Its request may arrive at any time, or never.
         add(attempt.lock, {attempt.call.invoked, kNever, 0, nullptr, &attempt});

@@ -45,6 +45,7 @@ CheckOptions options_of(const History& history) {
   options.wake_ns = history.limits->wake_ns;
   options.grace_ns = history.limits->grace_ns;
   options.linger_ns = history.limits->linger_ns;
+  options.extends = history.limits->extends;
   if (!history.limits->busy) options.busy_samples = 0;
   return options;
 }

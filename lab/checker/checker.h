@@ -31,6 +31,9 @@ struct CheckOptions {
   std::int64_t grace_ns = 10'000'000'000;
   // How long a store may keep an unreleased lock after its lease, because sessions end later.
   std::int64_t linger_ns = 0;
+  // A server that comes back gives every lease its whole length again. A release that it answered
+  // shortly before its end may be forgotten.
+  bool extends = false;
   // The difference of two clocks' rates, in parts per million.
   std::int64_t drift_ppm = 10'000;
   std::size_t busy_samples = 1000;

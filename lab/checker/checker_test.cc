@@ -352,6 +352,36 @@ TEST(CheckerTest, WhatWasNotGivenBackIsAReasonForAsLongAsItLingers) {
   EXPECT_TRUE(check(given_up.history(), options).clean());
 }
 
+// Cut from holdfast-chaos, seed 7117: a server that had come back gave the dead holder's lease its
+// whole length again.
+TEST(CheckerTest, ALeaseThatAReturnedServerExtendsIsAReason) {
+  Story story;
+  story.acquire(1, 0, 10, {.token = 1, .deadline = 100, .ttl = 100});
+  story.fault(FaultKind::kRestart, 50, 900);
+  story.acquire(2, 990, 995, {.outcome = Outcome::kBusy});
+  CheckOptions options;
+  expect_only(check(story.history(), options), Class::kV0, "busy-without-holder");
+  options.extends = true;
+  EXPECT_TRUE(check(story.history(), options).clean());
+  story.acquire(3, 1005, 1010, {.outcome = Outcome::kBusy});
+  expect_only(check(story.history(), options), Class::kV0, "busy-without-holder");
+}
+
+// A release is answered before its commit, so a crash may forget it; an earlier one it may not.
+TEST(CheckerTest, AReleaseOfTheLastMomentMayBeForgottenByACrash) {
+  Story story = one_holder();
+  story.fault(FaultKind::kRestart, kSecond / 2, kSecond);
+  story.acquire(2, kSecond, kSecond + 10, {.outcome = Outcome::kBusy});
+  CheckOptions options;
+  expect_only(check(story.history(), options), Class::kV0, "busy-without-holder");
+  options.extends = true;
+  EXPECT_TRUE(check(story.history(), options).clean());
+  Story earlier = one_holder();
+  earlier.fault(FaultKind::kRestart, 2 * kSecond, 3 * kSecond);
+  earlier.acquire(2, 3 * kSecond, 3 * kSecond + 10, {.outcome = Outcome::kBusy});
+  expect_only(check(earlier.history(), options), Class::kV0, "busy-without-holder");
+}
+
 void expect_a_reason_while_it_lingers(Story& story) {
   CheckOptions options;
   expect_only(check(story.history(), options), Class::kV0, "busy-without-holder");

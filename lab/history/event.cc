@@ -19,10 +19,10 @@ constexpr std::array<std::string_view, 13> kOutcomes = {
     "none",    "granted",  "busy", "timed_out", "cancelled", "unavailable", "unknown",
     "renewed", "released", "held", "lost",      "accepted",  "refused"};
 constexpr std::array<std::string_view, 22> kFaults = {
-    "none",       "kill",         "pause",  "partition", "loss",      "delay",    "duplicate",
-    "reorder",    "drop_replies", "split",  "reset",     "blackhole", "failover", "restart_empty",
-    "clock_jump", "disk_full",    "starve", "restart",   "hold",      "stall",    "isolate",
-    "move"};
+    "none",      "kill",          "pause",        "partition", "loss",   "delay",
+    "duplicate", "reorder",       "drop_replies", "split",     "reset",  "blackhole",
+    "failover",  "restart_empty", "clock_jump",   "disk_full", "starve", "restart",
+    "hold",      "stall",         "isolate",      "move"};
 constexpr std::array<std::string_view, 3> kModes = {"exclusive", "shared", "permits"};
 
 }  // namespace

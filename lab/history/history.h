@@ -16,6 +16,7 @@ struct Limits {
   std::int64_t grace_ns = 0;   // The same after faults and ended leases.
   bool busy = true;            // Whether refused tries are judged.
   std::int64_t linger_ns = 0;  // How long a store may still refuse others after a lease.
+  bool extends = false;        // A server that comes back gives each lease its whole length again.
 
   friend bool operator==(const Limits&, const Limits&) = default;
 };

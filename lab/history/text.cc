@@ -136,7 +136,8 @@ void write(const History& history, std::ostream& out) {
   out << "holdfast-history " << kTextVersion << '\n';
   if (const auto& limits = history.limits) {
     out << "limits " << limits->wake_ns << ' ' << limits->grace_ns << ' '
-        << (limits->busy ? "yes" : "no") << ' ' << limits->linger_ns << '\n';
+        << (limits->busy ? "yes" : "no") << ' ' << limits->linger_ns
+        << (limits->extends ? " extends" : "") << '\n';
   }
   for (const std::string& name : history.locks) out << "lock " << name << '\n';
   for (const std::string& name : history.targets) out << "target " << name << '\n';
@@ -155,9 +156,13 @@ Result<void> TextReader::take_limits(std::string_view line) {
                     parse(next_word(line), limits.grace_ns) && limits.grace_ns >= 0;
   const std::string_view busy = next_word(line);
   // Histories of earlier versions have no more.
-  const bool whole = line.empty() || (parse(line, limits.linger_ns) && limits.linger_ns >= 0);
+  const bool earlier = line.empty();
+  const bool lingers =
+      earlier || (parse(next_word(line), limits.linger_ns) && limits.linger_ns >= 0);
+  limits.extends = line == "extends";
+  const bool whole = lingers && (line.empty() || limits.extends);
   if (!read || !whole || (busy != "yes" && busy != "no")) {
-    return malformed("not 'limits WAKE GRACE yes|no LINGERS'");
+    return malformed("not 'limits WAKE GRACE yes|no LINGERS [extends]'");
   }
   if (history_.limits) return malformed("limits twice");
   if (!history_.events.empty()) return malformed("limits after the first event");

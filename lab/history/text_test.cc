@@ -106,6 +106,7 @@ TEST(HistoryTextTest, AMalformedLineIsRefusedWithItsNumber) {
       {"limits 1 2", "limits WAKE GRACE"},
       {"limits 1 2 yes 3 4", "limits WAKE GRACE"},
       {"limits 1 2 yes -3", "limits WAKE GRACE"},
+      {"limits 1 2 yes 3 extend", "limits WAKE GRACE"},
       {"limits 1 2 yes\nlimits 1 2 yes", "limits twice"},
       {"5 death mark\nlimits 1 2 yes", "limits after the first event"},
   };

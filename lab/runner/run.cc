@@ -180,7 +180,7 @@ class Run {
     result.history.targets = target_names(scenario_);
     const CheckOptions options = check_options(scenario_);
     result.history.limits = {options.wake_ns, options.grace_ns, options.busy_samples > 0,
-                             options.linger_ns};
+                             options.linger_ns, options.extends};
   }
 
   const Scenario& scenario_;

@@ -130,6 +130,7 @@ void fields(Visitor& visit, Topology& topology) {
   visit("one_process", topology.one_process, Any{});
   visit("disk", topology.disk, Any{});
   visit("lingers", topology.lingers, Span{0ms, 1h});
+  visit("extends", topology.extends, Any{});
 }
 
 template <typename Visitor>

@@ -115,6 +115,7 @@ CheckOptions check_options(const Scenario& scenario) {
   options.grace_ns = std::chrono::nanoseconds(scenario.grace).count();
   if (scenario.topology != nullptr) {
     options.linger_ns = std::chrono::nanoseconds(scenario.topology->lingers).count();
+    options.extends = scenario.topology->extends;
   }
   if (!scenario.judge_busy) options.busy_samples = 0;
   return options;

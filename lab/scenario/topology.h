@@ -74,6 +74,9 @@ struct Topology {
   // How long the store may still refuse others after the client counts an unreleased lease as
   // ended: with sessions, the servers end them later.
   milliseconds lingers{0};
+  // A server that comes back gives every lease its whole length again, and may have forgotten a
+  // release of the last moment. So it may refuse others for as long.
+  bool extends = false;
   std::optional<ServerSpec> server{};
   std::optional<ReplicaSpec> replica{};
   std::vector<Cell> cells{};
