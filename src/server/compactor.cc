@@ -19,8 +19,7 @@ bool Compactor::due() const {
 }
 
 bool Compactor::must_finish() const {
-  return phase_ != Phase::kBroken && journal_.room() > 0 &&
-         last_ - old_.batch >= journal_.room();
+  return phase_ != Phase::kBroken && journal_.room() > 0 && last_ - old_.batch >= journal_.room();
 }
 
 Commit Compactor::step() {

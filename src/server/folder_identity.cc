@@ -56,8 +56,13 @@ std::optional<FolderIdentity> FolderIdentity::parse(std::string_view text) {
   if (!id || id->empty() || !term || !next || !closed || !restored || !inode || !birth) {
     return std::nullopt;
   }
-  return FolderIdentity{std::string(*id), std::string(*term), std::string(*next),
-                        *closed == "yes", *restored == "yes", *inode, *birth};
+  return FolderIdentity{std::string(*id),
+                        std::string(*term),
+                        std::string(*next),
+                        *closed == "yes",
+                        *restored == "yes",
+                        *inode,
+                        *birth};
 }
 
 Result<std::optional<FolderIdentity>> FolderIdentity::read(const std::string& folder) {

@@ -32,6 +32,9 @@ constexpr std::uint64_t kNearlyFull = 80;
 constexpr std::uint64_t kEnoughRoom = 75;
 // So often a shared journal is asked to confirm the lead while nothing is written.
 constexpr milliseconds kBetweenConfirms{100};
+// How long a batch that nobody waits for may wait for others' changes. A caller that takes the next
+// lock pays for one commit then, not for two.
+constexpr milliseconds kLazyCommit{2};
 // The wall clock is slewed by 500 parts per million at most, so this takes it 100 s.
 constexpr milliseconds kDrift{50};
 
@@ -69,6 +72,7 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   void flush_soon();
   void flush();
   void hand_over(Shard::Outbound batch) HOLDFAST_EXCLUDES(mutex);
+  void arm_departure(base::BootInstant at);
   void arm();
   void on_tick();
   void keep_leading();
@@ -101,6 +105,8 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   std::optional<Shard> shard;
   std::optional<port::BootTimer> timer;
   std::optional<base::BootInstant> armed;
+  std::optional<port::BootTimer> departure;  // Of a batch that nobody waits for.
+  std::optional<base::BootInstant> leaves_at;
   std::optional<port::BootTimer> lead_timer;     // A shared journal's.
   std::optional<base::BootInstant> handed_over;  // To the journal's thread: the batch under way.
   base::BootInstant next_confirm{};
@@ -171,6 +177,7 @@ Result<void> Service::Impl::recover() {
 void Service::Impl::begin() {
   shard->committed();  // The listener hears of it on the loop.
   timer.emplace(io);
+  departure.emplace(io);
   if (journal->is_shared()) {
     lead_timer.emplace(io);
     keep_leading();
@@ -202,6 +209,10 @@ void Service::Impl::flush() {
   const base::BootInstant now = base::BootClock::now();
   const bool only_confirms = lead_timer && !shard->has_bytes();
   if (only_confirms && now < next_confirm) return arm();
+  if (keeps && shard->has_bytes() && shard->has_time()) {
+    if (!leaves_at) arm_departure(now + kLazyCommit);
+    if (now < *leaves_at) return arm();
+  }
   while (auto batch = shard->take_batch()) {
     handed_over = now;
     next_confirm = now + kBetweenConfirms;
@@ -213,6 +224,18 @@ void Service::Impl::flush() {
     if (stopped) return;
   }
   arm();
+}
+
+// One timer for all the batches of its time: to set it anew for each would cost a system call.
+void Service::Impl::arm_departure(base::BootInstant at) {
+  leaves_at = at;
+  departure->arm_at(at, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self || self->stopped) return;
+    self->leaves_at = base::BootInstant::min();
+    self->flush();
+    self->leaves_at.reset();
+  });
 }
 
 void Service::Impl::hand_over(Shard::Outbound batch) {
@@ -331,6 +354,7 @@ void Service::Impl::fail(const std::string& reason, bool unknown) {
 
 void Service::Impl::stop_timers() {
   if (timer) timer->stop();
+  if (departure) departure->stop();
   if (lead_timer) lead_timer->stop();
 }
 

@@ -92,6 +92,17 @@ TEST(ServiceTest, AMemoryJournalServesAndForgets) {
   EXPECT_EQ(node.pushes[0].id, (machine::AcquisitionId{1, 2}));
 }
 
+TEST(ServiceTest, AReleaseIsCommittedThoughNobodyWaitsForIt) {
+  TempFolder folder("service");
+  Node node("sqlite:" + folder.path());
+  ASSERT_TRUE(node.started);
+  EXPECT_EQ(node.outcome(acquire("a", 1)), Outcome::kHeld);
+  const auto before = node.service.state().commits;
+  EXPECT_EQ(node.outcome(machine::Release{"a", {1, 1}, {}}), Outcome::kReleased);
+  node.until([&] { return node.service.state().commits > before; });
+  EXPECT_EQ(node.service.state().uncommitted, 0U);
+}
+
 TEST(ServiceTest, AWaiterIsGrantedWhenTheHoldersLeaseEnds) {
   Node node("memory:");
   EXPECT_EQ(node.outcome(acquire("a", 1, milliseconds(300))), Outcome::kHeld);

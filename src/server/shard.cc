@@ -278,6 +278,7 @@ void Shard::note(Effect effect, const AcquisitionId& own) {
   const bool ends = machine::ends_ticket(effect.kind);
   if (route != routes_.end() && effect.id != own && (ends || effect.kind == EffectKind::kGranted)) {
     told.push_to = route->second;
+    filling_.pushes = true;
   }
   if (ends && route != routes_.end()) routes_.erase(route);
   if (ends) extended_.erase(effect.id);
@@ -558,6 +559,11 @@ void Shard::wait_for_commit(Waiting waiting, bool reads_only) {
 
 bool Shard::wants_commit() const {
   return has_bytes() || filling_.confirms || sure_after_ == filling_.turn;
+}
+
+bool Shard::has_time() const {
+  return filling_.waiting.empty() && !filling_.pushes && !filling_.confirms &&
+         sure_after_ != filling_.turn;
 }
 
 std::optional<Shard::Outbound> Shard::take_batch() {

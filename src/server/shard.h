@@ -89,6 +89,9 @@ class Shard {
   std::optional<Outbound> take_batch();
   // Whether take_batch() would have bytes.
   bool has_bytes() const { return !filling_.writer.empty(); }
+  // Nobody waits for it: it holds releases that are answered already, and no grant. Whoever comes
+  // next may share its commit.
+  bool has_time() const;
   void committed();
   // The batches of an orderly end, one after the other, as take_batch()'s (rule 43): the leases as
   // they are in memory, so that the next start extends nothing. From the first one on, nothing is
@@ -140,6 +143,7 @@ class Shard {
     std::uint64_t number;   // In the journal.
     std::uint64_t turn;     // Counts all commits, those of nothing, too.
     bool confirms = false;  // Somebody waits for it, whatever is in it.
+    bool pushes = false;    // Another client is told of a change in it.
     RecordWriter writer;
     std::vector<Change> told;
     std::vector<Later> waiting;

@@ -290,6 +290,27 @@ TEST(ShardTest, AReleaseOfACommittedHolderIsAnsweredAtOnce) {
   EXPECT_EQ(rig.hold("a", 2).outcome, Outcome::kHeld);
 }
 
+// So the next grant may share its commit.
+TEST(ShardTest, ABatchOfReleasesHasTimeUntilSomebodyWaitsForIt) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  rig.ask(machine::Release{"a", {1, 1}, {}});
+  EXPECT_TRUE(rig.shard().has_bytes());
+  EXPECT_TRUE(rig.shard().has_time());
+  rig.ask(rig.acquire("b", 2));
+  EXPECT_FALSE(rig.shard().has_time());
+}
+
+TEST(ShardTest, AHandoffHasNoTime) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  rig.ask(rig.acquire("a", 2));
+  rig.commit();
+  rig.ask(machine::Release{"a", {1, 1}, {}});
+  EXPECT_TRUE(rig.shard().has_bytes());
+  EXPECT_FALSE(rig.shard().has_time());
+}
+
 TEST(ShardTest, OtherEndsAreAnsweredAfterTheirCommit) {
   ShardRig rig;
   const auto uncommitted = rig.ask(rig.acquire("u", 5));
