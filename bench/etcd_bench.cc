@@ -1,144 +1,16 @@
 // Locks on etcd against the raw limit of the same server: contest.h says how.
 //
-// A bare pair: the transaction that creates a key on one shared lease, if it is not there, and its
-// deletion. Both sides use gRPC's completion queue on one thread.
-#include <cstdio>
+// Both sides use gRPC's completion queue on one thread.
 #include <memory>
 #include <string>
-#include <vector>
-
-#include <grpcpp/create_channel.h>
 
 #include "bench/contest.h"
+#include "bench/etcd_pairs.h"
 #include "bench/figures.h"
-#include "src/stores/etcd/transport/rpc_impl.h"
 #include "tests/support/etcd_server.h"
 
 namespace holdfast::bench {
 namespace {
-
-using support::EtcdCluster;
-namespace wire = stores::etcd::wire;
-
-class Raw {
- public:
-  explicit Raw(const EtcdCluster& etcd)
-      : channel_(grpc::CreateChannel("ipv4:127.0.0.1:" + std::to_string(etcd.port()),
-                                     grpc::InsecureChannelCredentials())) {}
-
-  // One call, waited for.
-  template <typename Response, typename Request>
-  Response ask(const char* method, const Request& request) {
-    grpc::ClientContext context;
-    grpc::CompletionQueue queue;
-    grpc::TemplatedGenericStub<Request, Response> stub(channel_);
-    auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
-    call->StartCall();
-    Response response;
-    grpc::Status status;
-    call->Finish(&response, &status, nullptr);
-    void* tag = nullptr;
-    bool ok = false;
-    queue.Next(&tag, &ok);
-    if (!status.ok()) std::fprintf(stderr, "%s\n", status.error_message().c_str());
-    return response;
-  }
-
-  std::int64_t grant() {
-    wire::LeaseGrantRequest request;
-    request.set_ttl(600);
-    return ask<wire::LeaseGrantResponse>("/etcdserverpb.Lease/LeaseGrant", request).id();
-  }
-
-  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
-
- private:
-  std::shared_ptr<grpc::Channel> channel_;
-};
-
-// Chains of create and delete, driven by one thread.
-class Pairs final : public RawPairs {
- public:
-  Pairs(const EtcdCluster& etcd, int in_flight)
-      : raw_(etcd), lease_(raw_.grant()), calls_(static_cast<std::size_t>(in_flight)) {
-    for (std::size_t i = 0; i < calls_.size(); ++i) calls_[i].key = "raw/" + std::to_string(i);
-  }
-
-  double run(int pairs) override {
-    left_ = pairs;
-    running_ = 0;
-    const auto begin = Clock::now();
-    for (Call& call : calls_) create(call);
-    void* tag = nullptr;
-    bool ok = false;
-    while (running_ > 0 && queue_.Next(&tag, &ok)) {
-      Call& call = *static_cast<Call*>(tag);
-      --running_;
-      if (!call.status.ok()) return 0;
-      if (call.creating) {
-        remove(call);
-      } else {
-        create(call);
-      }
-    }
-    return pairs / seconds_since(begin);
-  }
-
- private:
-  struct Call {
-    std::string key;
-    bool creating = false;
-    std::unique_ptr<grpc::ClientContext> context;
-    std::unique_ptr<grpc::ClientAsyncResponseReader<wire::TxnResponse>> txn;
-    std::unique_ptr<grpc::ClientAsyncResponseReader<wire::DeleteRangeResponse>> deletion;
-    wire::TxnResponse created;
-    wire::DeleteRangeResponse deleted;
-    grpc::Status status;
-  };
-
-  void create(Call& call) {
-    if (left_ == 0) return;
-    --left_;
-    wire::TxnRequest request;
-    wire::Compare& compare = *request.add_compare();
-    compare.set_target(wire::Compare::CREATE);
-    compare.set_key(call.key);
-    compare.set_create_revision(0);
-    wire::PutRequest& put = *request.add_success()->mutable_request_put();
-    put.set_key(call.key);
-    put.set_lease(lease_);
-    call.creating = true;
-    call.context = std::make_unique<grpc::ClientContext>();
-    call.created.Clear();
-    grpc::TemplatedGenericStub<wire::TxnRequest, wire::TxnResponse> stub(raw_.channel());
-    call.txn = stub.PrepareUnaryCall(call.context.get(), "/etcdserverpb.KV/Txn", request, &queue_);
-    call.txn->StartCall();
-    call.txn->Finish(&call.created, &call.status, &call);
-    ++running_;
-  }
-
-  void remove(Call& call) {
-    wire::DeleteRangeRequest request;
-    request.set_key(call.key);
-    call.creating = false;
-    call.context = std::make_unique<grpc::ClientContext>();
-    call.deleted.Clear();
-    grpc::TemplatedGenericStub<wire::DeleteRangeRequest, wire::DeleteRangeResponse> stub(
-        raw_.channel());
-    call.deletion =
-        stub.PrepareUnaryCall(call.context.get(), "/etcdserverpb.KV/DeleteRange", request, &queue_);
-    call.deletion->StartCall();
-    call.deletion->Finish(&call.deleted, &call.status, &call);
-    ++running_;
-  }
-
-  Raw raw_;
-  const std::int64_t lease_;
-  grpc::CompletionQueue queue_;
-  std::vector<Call> calls_;
-  int left_ = 0;
-  int running_ = 0;
-};
 
 // From before a deletion is asked for to its event, on a watch of its own.
 class Watch final : public RawWatch {
@@ -205,8 +77,8 @@ class Watch final : public RawWatch {
     next();
   }
 
-  Raw asks_;
-  Raw watches_;
+  RawEtcd asks_;
+  RawEtcd watches_;
   grpc::ClientContext context_;
   grpc::CompletionQueue queue_;
   grpc::Status status_;
@@ -218,7 +90,7 @@ class Etcd final : public Site {
   std::string url(const std::string& query) const override { return etcd_.url(query); }
   pid_t process() const override { return etcd_.pid(); }
   std::unique_ptr<RawPairs> raw_pairs(int in_flight) override {
-    return std::make_unique<Pairs>(etcd_, in_flight);
+    return std::make_unique<EtcdPairs>(etcd_, in_flight);
   }
   std::unique_ptr<RawWatch> raw_watch() override { return std::make_unique<Watch>(etcd_); }
   double requests() const override { return etcd_.metric("grpc_server_msg_received_total"); }
