@@ -71,4 +71,12 @@ inline double cpu_of(pid_t process) {
   return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
+// Bytes that another process has in memory; 0: it cannot be seen.
+inline double memory_of(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/statm");
+  double size = 0, resident = 0;
+  file >> size >> resident;
+  return resident * static_cast<double>(::sysconf(_SC_PAGESIZE));
+}
+
 }  // namespace holdfast::bench

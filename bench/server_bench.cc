@@ -8,13 +8,17 @@
 //   median.
 // OneCaller: p50 of a blocking pair on one connection, beside two PINGs and two fdatasync of a file
 //   beside the journal.
+// HeldLocks: 100,000 leases of 30 s, while nothing happens but their renewal.
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -25,6 +29,7 @@
 #include "bench/figures.h"
 #include "bench/redis_rig.h"
 #include "bench/service_drivers.h"
+#include "holdfast/client.h"
 #include "tests/support/eventually.h"
 #include "tests/support/holdfast_server.h"
 
@@ -191,6 +196,44 @@ void OneCaller(benchmark::State& state) {
   state.counters["of_allowed"] = median(pairs) / (2 * median(trips) + 2 * median(syncs));
 }
 BENCHMARK(OneCaller)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+constexpr int kHeld = 100'000;
+constexpr std::chrono::seconds kTwoLeases{60};
+
+// The server's share of a core to be at most 10 percent, and a lock's part of its memory 1 KiB.
+void HeldLocks(benchmark::State& state) {
+  if (const auto why = support::HoldfastServer::unavailable()) {
+    return state.SkipWithError(why->c_str());
+  }
+  support::HoldfastServer server;
+  auto client = Client::connect(server.url());
+  if (!client) return state.SkipWithError(client.error().message().c_str());
+  const double empty = memory_of(server.pid());
+  std::vector<Lease> leases;
+  leases.reserve(kHeld);
+  for (int i = 0; i < kHeld; ++i) {
+    auto lease = client->mutex("held/" + std::to_string(i)).try_acquire();
+    if (!lease || !*lease) return state.SkipWithError("a free lock was not granted");
+    leases.push_back(*std::move(*lease));
+  }
+  state.counters["bytes_per_lock"] = (memory_of(server.pid()) - empty) / kHeld;
+  for (auto _ : state) {
+    const double before = cpu_of(server.pid());
+    const double before_here = cpu_of_this_process();
+    const auto begin = Clock::now();
+    std::this_thread::sleep_for(kTwoLeases);
+    const double seconds = seconds_since(begin);
+    state.counters["core_percent"] = 100 * (cpu_of(server.pid()) - before) / seconds;
+    state.counters["client_percent"] = 100 * (cpu_of_this_process() - before_here) / seconds;
+    state.SetIterationTime(seconds);
+  }
+  const auto lost =
+      std::count_if(leases.begin(), leases.end(), [](const Lease& lease) { return !lease.held(); });
+  if (lost > 0) state.SkipWithError("leases were lost");
+  leases.clear();
+  if (!client->close(kTwoLeases)) state.SkipWithError("close did not finish");
+}
+BENCHMARK(HeldLocks)->Iterations(1)->UseManualTime()->Unit(benchmark::kSecond);
 
 }  // namespace
 }  // namespace holdfast::bench
