@@ -216,7 +216,6 @@ void HeldLocks(benchmark::State& state) {
     if (!lease || !*lease) return state.SkipWithError("a free lock was not granted");
     leases.push_back(*std::move(*lease));
   }
-  state.counters["bytes_per_lock"] = (memory_of(server.pid()) - empty) / kHeld;
   for (auto _ : state) {
     const double before = cpu_of(server.pid());
     const double before_here = cpu_of_this_process();
@@ -227,6 +226,7 @@ void HeldLocks(benchmark::State& state) {
     state.counters["client_percent"] = 100 * (cpu_of_this_process() - before_here) / seconds;
     state.SetIterationTime(seconds);
   }
+  state.counters["bytes_per_lock"] = (memory_of(server.pid()) - empty) / kHeld;
   const auto lost =
       std::count_if(leases.begin(), leases.end(), [](const Lease& lease) { return !lease.held(); });
   if (lost > 0) state.SkipWithError("leases were lost");

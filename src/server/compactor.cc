@@ -1,11 +1,21 @@
 #include "src/server/compactor.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "src/base/fnv.h"
 
 namespace holdfast::server {
+namespace {
+
+constexpr std::chrono::seconds kBetweenGiveBacks{60};
+
+}  // namespace
 
 void Compactor::note_commit(std::uint64_t number, std::size_t bytes) {
   last_ = number;
@@ -87,6 +97,7 @@ Commit Compactor::write_chunk() {
   if (!chunk_) chunk_ = fold_->take_chunk(settings_.chunk);
   if (!chunk_) {
     fold_.reset();
+    keeps_memory_ = true;
     phase_ = Phase::kWritesHead;
     return Commit::kCommitted;
   }
@@ -105,6 +116,15 @@ Commit Compactor::write_head() {
   old_ = next_;
   phase_ = Phase::kTrims;
   return Commit::kCommitted;
+}
+
+void Compactor::give_back_memory(base::BootInstant now) {
+  if (!keeps_memory_ || busy() || now < next_give_back_) return;
+  keeps_memory_ = false;
+  next_give_back_ = now + kBetweenGiveBacks;
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
 }
 
 }  // namespace holdfast::server

@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "holdfast/result.h"
+#include "src/base/clock.h"
 #include "src/server/fold.h"
 #include "src/server/journal.h"
 
@@ -40,6 +41,9 @@ class Compactor {
   bool must_finish() const;
   // kCommitted: go on. kLater: call again after a while. Others: as Commit says.
   Commit step();
+  // A fold is as large as the shard, and the allocator keeps its many small pieces. To be called now
+  // and then: at most once a minute, they go back to the system.
+  void give_back_memory(base::BootInstant now);
 
  private:
   enum class Phase {
@@ -58,18 +62,19 @@ class Compactor {
   Commit write_chunk();
   Commit write_head();
   Commit begin();
-
   Journal& journal_;
   const Settings settings_;
   Phase phase_ = Phase::kTrims;  // A crash may have left something over.
   SnapshotHead old_;
   SnapshotHead next_;
-  std::uint64_t last_;      // Committed.
-  std::size_t since_ = 0;   // Bytes of batches after the old snapshot.
+  std::uint64_t last_;     // Committed.
+  std::size_t since_ = 0;  // Bytes of batches after the old snapshot.
   std::size_t snapshot_bytes_ = 0;
   std::uint32_t read_ = 0;
   std::optional<Fold> fold_;
   std::optional<std::string> chunk_;  // To be written.
+  bool keeps_memory_ = false;
+  base::BootInstant next_give_back_{};
 };
 
 }  // namespace holdfast::server

@@ -430,6 +430,7 @@ Commit Service::Impl::look() {
   asio::post(io, [weak = weak_from_this(), space = journal->space()] {
     if (const auto self = weak.lock(); self && !self->stopped) self->look_at_disk(space);
   });
+  compactor->give_back_memory(now);
   if (seen == Commit::kCommitted) static_cast<void>(settle());
   return seen == Commit::kLater ? Commit::kCommitted : seen;
 }
