@@ -77,5 +77,6 @@ export function beginBreak(done) {
     if (!submit.disabled) send();
   });
   byId("break-cancel").addEventListener("click", () => dialog.close());
-  dialog.addEventListener("close", () => { asked = null; });
+  // The event comes later: the dialog may be open again by then, for another hold.
+  dialog.addEventListener("close", () => { if (!dialog.open) asked = null; });
 }
