@@ -97,6 +97,17 @@ TEST_F(HttpTest, CallsWaitInTheQueueInTheirOrder) {
   EXPECT_EQ(metrics.find("holdfast_server_commit_seconds_count 0\n"), std::string::npos);
 }
 
+TEST_F(HttpTest, OfManyTicketsTheFirstAreShown) {
+  open();
+  for (int i = 0; i < 101; ++i) {
+    ASSERT_EQ(post("/v1/locks/a/acquire", {{"ttl_ms", 30000}, {"mode", "shared"}}).status, 200);
+  }
+  const json seen = get("/v1/locks/a").parsed();
+  EXPECT_EQ(seen["holders"].size(), 100U);
+  EXPECT_EQ(seen["holding"], 101);
+  EXPECT_EQ(seen["waiting"], 0);
+}
+
 TEST_F(HttpTest, AWaitEndsWithItsTimeAndLeavesTheQueue) {
   open();
   const json first = post("/v1/locks/a/acquire", {{"ttl_ms", 30000}}).parsed();

@@ -365,16 +365,26 @@ json ticket_json(const machine::TicketImage& ticket, machine::Instant at) {
   return out;
 }
 
+// A queue may be long, and the loop writes its text.
+constexpr std::size_t kShownTickets = 100;
+
 // Ids are never shown: who has one can end that hold.
 json sight_json(const LockSight& sight) {
   json holders = json::array();
   json queue = json::array();
+  std::size_t holding = 0;
+  std::size_t waiting = 0;
   if (sight.lock) {
     for (const auto& ticket : sight.lock->tickets) {
-      if (!ticket.system) (ticket.held ? holders : queue).push_back(ticket_json(ticket, sight.at));
+      if (ticket.system || ++(ticket.held ? holding : waiting) > kShownTickets) continue;
+      (ticket.held ? holders : queue).push_back(ticket_json(ticket, sight.at));
     }
   }
-  json out = {{"name", sight.name}, {"holders", holders}, {"queue", queue}};
+  json out = {{"name", sight.name},
+              {"holding", holding},
+              {"waiting", waiting},
+              {"holders", holders},
+              {"queue", queue}};
   if (sight.last_break) {
     out["last_break"] = {{"token", std::to_string(sight.last_break->token.counter)}};
     if (sight.last_break->by != nullptr) {

@@ -190,17 +190,17 @@ function makeRow() {
   return row;
 }
 
-function ownersOf(holders) {
-  if (holders.length === 0) return t("nobody");
-  const owner = ownerOf(holders[0]);
-  if (holders.length === 1) return owner;
-  return t("and_more", { owner, count: holders.length - 1 });
+function ownersOf(lock) {
+  if (lock.holding === 0) return t("nobody");
+  const owner = ownerOf(lock.holders[0]);
+  if (lock.holding === 1) return owner;
+  return t("and_more", { owner, count: lock.holding - 1 });
 }
 
 // How many wait, and for how long the first of them.
-function waitingFor(queue) {
-  if (queue.length === 0) return "0";
-  return [String(queue.length), heldFor(queue[0])].filter((part) => part !== "").join(" · ");
+function waitingFor(lock) {
+  if (lock.waiting === 0) return "0";
+  return [String(lock.waiting), heldFor(lock.queue[0])].filter((part) => part !== "").join(" · ");
 }
 
 function updateRow(row, lock) {
@@ -212,11 +212,11 @@ function updateRow(row, lock) {
   button.title = visible(lock.name);
   button.setAttribute("aria-expanded", String(opened));
   row.className = opened ? "chosen" : "";
-  const texts = [ownersOf(lock.holders)].concat(
+  const texts = [ownersOf(lock)].concat(
     first === undefined ? ["", "", "", "", "", ""] : [
       whereOf(first), moment(first.since_unix_ms), heldFor(first), leaseLeft(first, age()),
       visible(first.reason), visible(first.token)],
-    [waitingFor(lock.queue)]);
+    [waitingFor(lock)]);
   texts.forEach((text, index) => {
     const cell = row.children[index + 1];
     setText(cell, text);

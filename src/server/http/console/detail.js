@@ -78,8 +78,10 @@ function updateHolder(card, lock, ticket, age) {
     t("break_label", { owner: ownerOf(ticket), token: visible(ticket.token) }));
 }
 
-function showList(name, list, count, tickets, none, create, update) {
-  setText(count, tickets.length > 0 ? String(tickets.length) : t(none));
+// `many`: how many there are; `tickets` has the first of them.
+function showList(name, list, count, many, tickets, none, create, update) {
+  const shown = many > tickets.length ? `${tickets.length} / ${many}` : String(many);
+  setText(count, many > 0 ? shown : t(none));
   list.hidden = tickets.length === 0;
   sync(list, tickets, (ticket) => `${ticket.token ?? ""} ${name}`, create, update);
 }
@@ -93,10 +95,11 @@ export function showDetail(open, age, onBreak) {
   const { lock } = open;
   byId("detail-body").hidden = lock === null;
   if (lock === null) return;
-  showList(open.name, byId("holders"), byId("holder-count"), lock.holders, "nobody_holds",
+  showList(open.name, byId("holders"), byId("holder-count"), lock.holding, lock.holders,
+    "nobody_holds",
     () => makeHolder(lock, onBreak),
     (card, ticket) => updateHolder(card, lock, ticket, age));
-  showList(open.name, byId("queue"), byId("queue-count"), lock.queue, "nobody_waits",
+  showList(open.name, byId("queue"), byId("queue-count"), lock.waiting, lock.queue, "nobody_waits",
     makeWaiter, (card, ticket) => updateWaiter(card, ticket, age));
   const last = lock.last_break;
   byId("last-break").hidden = !last;
