@@ -1,7 +1,7 @@
 #include "src/session/acquiring.h"
 
 #include "src/session/core_call.h"
-#include "src/session/deadlock_watch.h"
+#include "src/session/deadlock/deadlock_watch.h"
 #include "src/session/names.h"
 
 namespace holdfast::session {
@@ -99,8 +99,8 @@ Result<Acquiring::AcquisitionPtr> Acquiring::settle(const AcquisitionPtr& acquis
   acquisition->options = nullptr;
   acquisition->queued_news = nullptr;
   if (!answer) {
-    answer = Error(answer.error().code(),
-                   lock_here(*acquisition) + ": " + answer.error().message());
+    answer =
+        Error(answer.error().code(), lock_here(*acquisition) + ": " + answer.error().message());
   }
   // Last, because this may be the only reference to the core.
   if (!answer || *answer == nullptr) acquisition->core = nullptr;

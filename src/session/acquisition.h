@@ -22,10 +22,10 @@
 #include "src/base/clock.h"
 #include "src/base/local_mutex.h"
 #include "src/port/store.h"
-#include "src/session/acquire_fsm.h"
-#include "src/session/observer_feed.h"
+#include "src/session/fsm/acquire_fsm.h"
+#include "src/session/fsm/renewal_fsm.h"
 #include "src/session/queued_news.h"
-#include "src/session/renewal_fsm.h"
+#include "src/session/reports/observer_feed.h"
 
 namespace holdfast::session {
 
@@ -75,7 +75,7 @@ class Acquisition {
   port::Token token;
   Duration ttl{};
   Duration lock_delay{};  // The store keeps the lease for so much longer than this side counts on.
-  Duration asked_ttl{};  // Where a session is shorter, `ttl` is the session's.
+  Duration asked_ttl{};   // Where a session is shorter, `ttl` is the session's.
   std::int64_t wall_minus_boot_at_send = 0;  // For the request that is under way.
   std::uint64_t pushes_missed_at_send = 0;   // How often before the first request.
   // People see these with its name; set where the caller said so.

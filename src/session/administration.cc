@@ -8,7 +8,7 @@
 #include "src/session/core.h"
 #include "src/session/core_call.h"
 #include "src/session/names.h"
-#include "src/session/watch_sampler.h"
+#include "src/session/reports/watch_sampler.h"
 
 namespace holdfast::session {
 

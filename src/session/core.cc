@@ -5,8 +5,8 @@
 #include "src/base/exit_gate.h"
 #include "src/base/thread.h"
 #include "src/session/core_call.h"
-#include "src/session/deadlock_watch.h"
-#include "src/session/watch_sampler.h"
+#include "src/session/deadlock/deadlock_watch.h"
+#include "src/session/reports/watch_sampler.h"
 
 namespace holdfast::session {
 namespace {

@@ -30,7 +30,7 @@
 #include "src/port/store.h"
 #include "src/session/acquisition.h"
 #include "src/session/event_loop.h"
-#include "src/session/reports.h"
+#include "src/session/reports/reports.h"
 #include "src/session/worker.h"
 
 namespace holdfast::session {
@@ -133,7 +133,7 @@ class CoreBase {
   port::OwnerPtr owner_info(const std::string& reason, const std::string& trace_id = {},
                             const std::optional<Owner>& owner = std::nullopt) const;
   BootInstant request_deadline() const;
-  std::string at_store() const;                            // " (sqlite:///...)"
+  std::string at_store() const;                          // " (sqlite:///...)"
   std::string lock_here(const Acquisition& lock) const;  // "lock 'orders' (sqlite:///...)"
   port::AcquisitionRequest end_of(const Acquisition& acquisition) const;
 

@@ -19,8 +19,8 @@
 #include <gtest/gtest.h>
 
 #include "src/machine/lock_machine.h"
-#include "src/session/acquire_fsm.h"
-#include "src/session/renewal_fsm.h"
+#include "src/session/fsm/acquire_fsm.h"
+#include "src/session/fsm/renewal_fsm.h"
 #include "tests/simulation/seeds.h"
 
 namespace holdfast::session {

@@ -1,4 +1,4 @@
-#include "src/session/deadlock.h"
+#include "src/session/deadlock/deadlock.h"
 
 #include <cstdint>
 #include <functional>

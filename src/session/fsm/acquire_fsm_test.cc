@@ -1,4 +1,4 @@
-#include "src/session/acquire_fsm.h"
+#include "src/session/fsm/acquire_fsm.h"
 
 #include <gtest/gtest.h>
 
@@ -235,8 +235,7 @@ TEST(AcquireFsmTest, AGrantWithoutItsLockDelayIsRenewedFirst) {
   how.lock_delay = 10s;
   AcquireFsm fsm = queued(how);
   ASSERT_EQ(fsm.on_push(at(200ms), granted_push(0)).step, Step::kSendHeartbeat);
-  EXPECT_EQ(fsm.on_reply(at(300ms), ticket(AcquisitionStatus::kHeld, 1, 40s)).step,
-            Step::kGranted);
+  EXPECT_EQ(fsm.on_reply(at(300ms), ticket(AcquisitionStatus::kHeld, 1, 40s)).step, Step::kGranted);
 }
 
 TEST(AcquireFsmTest, ALockDelayThatTheStoreCannotKeepIsRefused) {

@@ -1,4 +1,4 @@
-#include "src/session/renewal_fsm.h"
+#include "src/session/fsm/renewal_fsm.h"
 
 #include <algorithm>
 #include <tuple>

@@ -1,11 +1,11 @@
-#include "src/session/deadlock_watch.h"
+#include "src/session/deadlock/deadlock_watch.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "src/session/acquiring.h"
 #include "src/session/core_call.h"
-#include "src/session/deadlock.h"
+#include "src/session/deadlock/deadlock.h"
 
 namespace holdfast::session {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/session/observer_feed.h"
+#include "src/session/reports/observer_feed.h"
 
 #include <string>
 

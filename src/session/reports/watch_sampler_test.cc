@@ -1,4 +1,4 @@
-#include "src/session/watch_sampler.h"
+#include "src/session/reports/watch_sampler.h"
 
 #include <algorithm>
 

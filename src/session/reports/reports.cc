@@ -1,4 +1,4 @@
-#include "src/session/reports.h"
+#include "src/session/reports/reports.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "src/session/acquire_fsm.h"
+#include "src/session/fsm/acquire_fsm.h"
 
 #include <algorithm>
 #include <utility>
