@@ -135,7 +135,7 @@ def check_openings(path, lines):
 SCHEDULE = "holdfast/detail/renewal_schedule.h"
 SCHEDULED = (*(f"src/session/{file}.cc" for file in (
                  "fsm/renewal_fsm", "fsm/acquire_fsm", "acquiring_prepare", "renewing_batches")),
-             "src/stores/zookeeper/session_deadline.h",
+             "src/stores/zookeeper/session/session_deadline.h",
              *(f"src/stores/{store}/guarantees.cc" for store in ("zookeeper", "etcd", "consul")),
              "src/stores/etcd/store_session.cc", "src/stores/consul/store_session.cc",
              "src/cli/run/run_plan.cc", "src/cli/guard/guard.cc")

@@ -10,9 +10,9 @@
 #include "src/port/examination.h"
 #include "src/stores/zookeeper/backend_impl.h"
 #include "src/stores/zookeeper/doctor.h"
-#include "src/stores/zookeeper/errors.h"
 #include "src/stores/zookeeper/guarantees.h"
 #include "src/stores/zookeeper/nodes.h"
+#include "src/stores/zookeeper/transport/errors.h"
 
 namespace holdfast::stores::zookeeper {
 namespace {

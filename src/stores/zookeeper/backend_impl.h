@@ -21,10 +21,10 @@
 #include "src/port/registry.h"
 #include "src/stores/zookeeper/entry_batch.h"
 #include "src/stores/zookeeper/layout.h"
-#include "src/stores/zookeeper/link.h"
-#include "src/stores/zookeeper/pending.h"
+#include "src/stores/zookeeper/session/store_session.h"
 #include "src/stores/zookeeper/sole_user_cache.h"
-#include "src/stores/zookeeper/store_session.h"
+#include "src/stores/zookeeper/transport/link.h"
+#include "src/stores/zookeeper/transport/pending.h"
 #include "src/stores/zookeeper/url.h"
 
 namespace holdfast::stores::zookeeper {

@@ -7,7 +7,7 @@
 #include <zookeeper/zookeeper.h>
 
 #include "src/stores/zookeeper/backend_impl.h"
-#include "src/stores/zookeeper/errors.h"
+#include "src/stores/zookeeper/transport/errors.h"
 
 namespace holdfast::stores::zookeeper {
 namespace {
@@ -74,16 +74,15 @@ void ZookeeperBackend::write_kept(const Op<std::optional<Read>>& op, const Keepi
   auto answered = [this, op, keeping](const Reply& reply) {
     const contend::Keep& kept = keeping->what;
     if (reply.rc == ZOK) {
-      return op->complete(std::optional(
-          Read{kept.details, kept.details.kept->created, reply.stat.modified}));
+      return op->complete(
+          std::optional(Read{kept.details, kept.details.kept->created, reply.stat.modified}));
     }
     const bool other = (reply.rc == ZNONODE && !keeping->makes_value) || reply.rc == ZNODEEXISTS;
     if (kept.value && other && --keeping->attempts > 0) {
       keeping->makes_value = !keeping->makes_value;
       return still_in(op, keeping->epoch, [this, op, keeping] { write_kept(op, keeping); });
     }
-    const bool changed =
-        reply.rc == ZNONODE || reply.rc == ZBADVERSION || reply.rc == ZNODEEXISTS;
+    const bool changed = reply.rc == ZNONODE || reply.rc == ZBADVERSION || reply.rc == ZNODEEXISTS;
     if (changed) return op->complete(std::optional<Read>());
     op->complete(error_of(reply.rc, true, "keeping '" + kept.lock + "'"));
   };
@@ -103,8 +102,7 @@ void ZookeeperBackend::drop(std::string lock, QueueEntry place, BootInstant dead
       session_->when_ready(op, [this, op, above, path, version = reply.stat.version] {
         op->sent_to_write = true;
         auto removed = [op](const Reply& gone) { op->complete(gone.rc == ZOK); };
-        link_for(above).multi({{Step::Kind::kRemove, path, {}, version}},
-                              {op, std::move(removed)});
+        link_for(above).multi({{Step::Kind::kRemove, path, {}, version}}, {op, std::move(removed)});
       });
     };
     link_for(above).get(path, nullptr, {op, std::move(answered)});

@@ -5,8 +5,8 @@
 #include <zookeeper/zookeeper.h>
 
 #include "src/stores/zookeeper/backend_impl.h"
-#include "src/stores/zookeeper/errors.h"
 #include "src/stores/zookeeper/nodes.h"
+#include "src/stores/zookeeper/transport/errors.h"
 
 namespace holdfast::stores::zookeeper {
 

@@ -21,9 +21,9 @@
 
 #include "src/contend/batch_queue.h"
 #include "src/port/store.h"
-#include "src/stores/zookeeper/link.h"
-#include "src/stores/zookeeper/pending.h"
-#include "src/stores/zookeeper/store_session.h"
+#include "src/stores/zookeeper/session/store_session.h"
+#include "src/stores/zookeeper/transport/link.h"
+#include "src/stores/zookeeper/transport/pending.h"
 
 namespace holdfast::stores::zookeeper {
 

@@ -15,8 +15,8 @@
 #include "holdfast/guarantees.h"
 #include "holdfast/result.h"
 #include "src/contend/backend.h"
-#include "src/stores/zookeeper/link.h"
 #include "src/stores/zookeeper/nodes.h"
+#include "src/stores/zookeeper/transport/link.h"
 #include "src/stores/zookeeper/url.h"
 
 namespace holdfast::stores::zookeeper {

@@ -10,11 +10,11 @@
 
 #include <zookeeper/zookeeper.h>
 
-#include "src/stores/zookeeper/blocking_link.h"
-#include "src/stores/zookeeper/errors.h"
-#include "src/stores/zookeeper/link.h"
-#include "src/stores/zookeeper/listeners.h"
 #include "src/stores/zookeeper/nodes.h"
+#include "src/stores/zookeeper/transport/blocking_link.h"
+#include "src/stores/zookeeper/transport/errors.h"
+#include "src/stores/zookeeper/transport/link.h"
+#include "src/stores/zookeeper/transport/listeners.h"
 
 namespace holdfast::stores::zookeeper {
 namespace {

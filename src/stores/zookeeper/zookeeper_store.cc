@@ -8,8 +8,8 @@
 #include "src/port/records_job.h"
 #include "src/stores/zookeeper/backend.h"
 #include "src/stores/zookeeper/counter.h"
-#include "src/stores/zookeeper/listeners.h"
 #include "src/stores/zookeeper/records.h"
+#include "src/stores/zookeeper/transport/listeners.h"
 #include "src/stores/zookeeper/url.h"
 
 namespace holdfast::stores {

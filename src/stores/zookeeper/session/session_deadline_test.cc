@@ -1,4 +1,4 @@
-#include "src/stores/zookeeper/session_deadline.h"
+#include "src/stores/zookeeper/session/session_deadline.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include "holdfast/result.h"
 #include "src/base/clock.h"
 #include "src/port/store.h"
-#include "src/stores/zookeeper/link.h"
+#include "src/stores/zookeeper/transport/link.h"
 #include "src/stores/zookeeper/url.h"
 
 namespace holdfast::stores::zookeeper {

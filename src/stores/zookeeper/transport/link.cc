@@ -1,4 +1,4 @@
-#include "src/stores/zookeeper/link.h"
+#include "src/stores/zookeeper/transport/link.h"
 
 #include <errno.h>
 
@@ -68,8 +68,12 @@ std::string odd_number_of(const std::string& servers) {
 
 NodeStat stat_from(const Stat* stat) {
   if (stat == nullptr) return {};
-  return {static_cast<std::uint64_t>(stat->czxid), static_cast<std::uint64_t>(stat->mzxid),
-          stat->version, stat->cversion, stat->dataLength, stat->mtime};
+  return {static_cast<std::uint64_t>(stat->czxid),
+          static_cast<std::uint64_t>(stat->mzxid),
+          stat->version,
+          stat->cversion,
+          stat->dataLength,
+          stat->mtime};
 }
 
 void answer(const void* data, Reply reply) {

@@ -23,9 +23,9 @@
 #include "src/contend/backend.h"
 #include "src/contend/loop_timer.h"
 #include "src/port/registry.h"
-#include "src/stores/zookeeper/link.h"
-#include "src/stores/zookeeper/pending.h"
-#include "src/stores/zookeeper/session_deadline.h"
+#include "src/stores/zookeeper/session/session_deadline.h"
+#include "src/stores/zookeeper/transport/link.h"
+#include "src/stores/zookeeper/transport/pending.h"
 #include "src/stores/zookeeper/url.h"
 
 namespace holdfast::stores::zookeeper {

@@ -1,4 +1,4 @@
-#include "src/stores/zookeeper/blocking_link.h"
+#include "src/stores/zookeeper/transport/blocking_link.h"
 
 #include <chrono>
 #include <future>
@@ -7,7 +7,7 @@
 #include <zookeeper/zookeeper.h>
 
 #include "src/base/local_mutex.h"
-#include "src/stores/zookeeper/errors.h"
+#include "src/stores/zookeeper/transport/errors.h"
 
 namespace holdfast::stores::zookeeper {
 

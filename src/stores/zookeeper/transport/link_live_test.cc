@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 #include <zookeeper/zookeeper.h>
 
-#include "src/stores/zookeeper/link.h"
 #include "src/stores/zookeeper/test_rig.h"
+#include "src/stores/zookeeper/transport/link.h"
 #include "tests/support/zookeeper_server.h"
 
 // The thread sanitizer's own getaddrinfo is what keeps it from false reports about the C library.

@@ -1,4 +1,4 @@
-#include "src/stores/zookeeper/errors.h"
+#include "src/stores/zookeeper/transport/errors.h"
 
 #include <zookeeper/zookeeper.h>
 

@@ -1,4 +1,4 @@
-#include "src/stores/zookeeper/store_session.h"
+#include "src/stores/zookeeper/session/store_session.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -7,7 +7,7 @@
 #include <zookeeper/zookeeper.h>
 
 #include "src/base/thread.h"
-#include "src/stores/zookeeper/errors.h"
+#include "src/stores/zookeeper/transport/errors.h"
 
 namespace holdfast::stores::zookeeper {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/stores/zookeeper/listeners.h"
+#include "src/stores/zookeeper/transport/listeners.h"
 
 #include <netdb.h>
 #include <poll.h>

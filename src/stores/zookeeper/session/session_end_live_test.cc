@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "src/stores/zookeeper/link.h"
 #include "src/stores/zookeeper/test_rig.h"
+#include "src/stores/zookeeper/transport/link.h"
 #include "tests/support/zookeeper_server.h"
 
 namespace holdfast::stores::zookeeper::testing {

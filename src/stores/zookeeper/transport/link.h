@@ -20,7 +20,7 @@
 
 #include "src/contend/backend.h"
 #include "src/port/store.h"
-#include "src/stores/zookeeper/pending.h"
+#include "src/stores/zookeeper/transport/pending.h"
 
 namespace holdfast::stores::zookeeper {
 
@@ -29,7 +29,7 @@ struct NodeStat {
   std::uint64_t modified = 0;  // zxid
   std::int32_t version = 0;
   std::int32_t children_version = 0;
-  std::int32_t length = 0;  // Length of the data.
+  std::int32_t length = 0;      // Length of the data.
   std::int64_t changed_ms = 0;  // When it was modified, by the leader's clock.
 };
 
