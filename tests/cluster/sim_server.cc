@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "src/stores/etcd/journal.h"
+#include "src/stores/etcd/journal/journal.h"
 
 namespace holdfast::testing::cluster {
 namespace {

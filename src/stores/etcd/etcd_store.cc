@@ -7,9 +7,9 @@
 
 #include "src/contend/contend_store.h"
 #include "src/port/records_job.h"
-#include "src/stores/etcd/journal.h"
-#include "src/stores/etcd/journal_shards.h"
-#include "src/stores/etcd/members.h"
+#include "src/stores/etcd/journal/journal.h"
+#include "src/stores/etcd/journal/journal_shards.h"
+#include "src/stores/etcd/journal/members.h"
 #include "src/stores/etcd/recipe_backend.h"
 #include "src/stores/etcd/records.h"
 #include "src/stores/etcd/transport/rpc.h"

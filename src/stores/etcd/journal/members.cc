@@ -1,11 +1,11 @@
-#include "src/stores/etcd/members.h"
+#include "src/stores/etcd/journal/members.h"
 
 #include <algorithm>
 #include <future>
 #include <sstream>
 #include <utility>
 
-#include "src/stores/etcd/journal.h"
+#include "src/stores/etcd/journal/journal.h"
 #include "src/stores/etcd/keys.h"
 #include "src/stores/etcd/requests.h"
 #include "src/stores/etcd/store_session.h"

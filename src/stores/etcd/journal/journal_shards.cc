@@ -1,4 +1,4 @@
-#include "src/stores/etcd/journal_shards.h"
+#include "src/stores/etcd/journal/journal_shards.h"
 
 #include <algorithm>
 #include <future>
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "src/port/shards.h"
-#include "src/stores/etcd/journal.h"
+#include "src/stores/etcd/journal/journal.h"
 #include "src/stores/etcd/keys.h"
 #include "src/stores/etcd/requests.h"
 #include "src/stores/etcd/transport/rpc.h"

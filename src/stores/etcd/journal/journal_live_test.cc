@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/stores/etcd/journal.h"
+#include "src/stores/etcd/journal/journal.h"
 #include "src/stores/etcd/test_clerk.h"
 #include "tests/support/etcd_server.h"
 #include "tests/support/eventually.h"

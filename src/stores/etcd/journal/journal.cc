@@ -1,4 +1,4 @@
-#include "src/stores/etcd/journal.h"
+#include "src/stores/etcd/journal/journal.h"
 
 #include <algorithm>
 #include <future>
