@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "src/stores/redis/doctor.h"
+#include "src/stores/redis/doctor/doctor.h"
 #include "src/stores/redis/listing.h"
 #include "src/stores/redis/protocol/errors.h"
 #include "src/stores/redis/protocol/lock_view.h"

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "src/stores/redis/facts.h"
+#include "src/stores/redis/doctor/facts.h"
 
 namespace holdfast::stores::redis {
 namespace {

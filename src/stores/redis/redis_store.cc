@@ -10,10 +10,11 @@
 #include "src/port/read_behind.h"
 #include "src/recipes/recipe_store.h"
 #include "src/stores/redis/cluster/cluster.h"
-#include "src/stores/redis/cluster_doctor.h"
 #include "src/stores/redis/connections.h"
 #include "src/stores/redis/counter.h"
-#include "src/stores/redis/doctor.h"
+#include "src/stores/redis/doctor/cluster_doctor.h"
+#include "src/stores/redis/doctor/doctor.h"
+#include "src/stores/redis/doctor/trial.h"
 #include "src/stores/redis/guarantees.h"
 #include "src/stores/redis/listing.h"
 #include "src/stores/redis/opening.h"
@@ -26,7 +27,6 @@
 #include "src/stores/redis/renewal_threads.h"
 #include "src/stores/redis/script_store.h"
 #include "src/stores/redis/sentinel/sentinel_primary.h"
-#include "src/stores/redis/trial.h"
 
 namespace holdfast::stores {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "src/base/random.h"
 #include "src/port/examination.h"
-#include "src/stores/redis/doctor.h"
+#include "src/stores/redis/doctor/doctor.h"
 #include "src/stores/redis/protocol/script_call.h"
 #include "src/stores/redis/recipes/scripts.h"
 #include "src/stores/redis/transport/pipeline.h"

@@ -1,4 +1,4 @@
-#include "src/stores/redis/doctor.h"
+#include "src/stores/redis/doctor/doctor.h"
 
 #include <algorithm>
 #include <map>

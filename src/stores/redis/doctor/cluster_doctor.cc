@@ -1,4 +1,4 @@
-#include "src/stores/redis/cluster_doctor.h"
+#include "src/stores/redis/doctor/cluster_doctor.h"
 
 #include <chrono>
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 #include "src/base/clock.h"
 #include "src/port/examination.h"
-#include "src/stores/redis/facts.h"
+#include "src/stores/redis/doctor/facts.h"
 
 namespace holdfast::stores::redis {
 namespace {
@@ -42,8 +42,9 @@ std::optional<Verdict> judge_eviction(const NodeReport& node) {
   std::string_view policy = node.get("config maxmemory-policy");
   if (policy.empty()) policy = node.get("maxmemory_policy");
   if (policy.empty()) {
-    return Verdict{Severity::kProblem, "whether locks that are held are evicted cannot be seen: " +
-                                           node.no_config, kRightsToSeeMore};
+    return Verdict{Severity::kProblem,
+                   "whether locks that are held are evicted cannot be seen: " + node.no_config,
+                   kRightsToSeeMore};
   }
   if (policy == "noeviction") {
     return Verdict{Severity::kOk, "maxmemory-policy is noeviction: no lock is ever evicted", {}};
@@ -108,7 +109,8 @@ std::optional<Verdict> judge_coverage(const NodeReport& node) {
   if (full.empty()) return std::nullopt;
   if (full == "no") {
     return Verdict{Severity::kOk,
-                   "cluster-require-full-coverage no: a lost slot stops the locks in it only", {}};
+                   "cluster-require-full-coverage no: a lost slot stops the locks in it only",
+                   {}};
   }
   return Verdict{Severity::kWarning,
                  "cluster-require-full-coverage yes: one slot without a node stops every lock",
@@ -163,10 +165,10 @@ struct Topic {
   Judge judge;
 };
 constexpr Topic kTopics[] = {
-    {"version", judge_version},         {"cluster", judge_state},
-    {"coverage", judge_coverage},       {"reads", judge_reads},
-    {"eviction", judge_eviction},       {"persistence", judge_persistence},
-    {"replicas", judge_replicas},       {"min-replicas", judge_min_replicas},
+    {"version", judge_version},   {"cluster", judge_state},
+    {"coverage", judge_coverage}, {"reads", judge_reads},
+    {"eviction", judge_eviction}, {"persistence", judge_persistence},
+    {"replicas", judge_replicas}, {"min-replicas", judge_min_replicas},
     {"clock", judge_clock},
 };
 
@@ -219,10 +221,9 @@ class ClusterExamination : public port::Examination,
 
   template <typename Then>
   void ask(std::size_t at, const std::vector<std::string_view>& words, Then then) {
-    access_.nodes[at].read(words, deadline_,
-                           [self = shared_from_this(), then](const Result<Reply>& reply) {
-                             then(*self, reply);
-                           });
+    access_.nodes[at].read(
+        words, deadline_,
+        [self = shared_from_this(), then](const Result<Reply>& reply) { then(*self, reply); });
   }
 
   void conclude() {

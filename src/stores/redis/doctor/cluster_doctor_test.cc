@@ -1,4 +1,4 @@
-#include "src/stores/redis/cluster_doctor.h"
+#include "src/stores/redis/doctor/cluster_doctor.h"
 
 #include <map>
 #include <string>
@@ -15,12 +15,10 @@ using Settings = std::map<std::string, std::string>;
 constexpr char kGoodInfo[] =
     "redis_version:7.0.15\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\nrole:master\r\n"
     "connected_slaves:1\r\ncluster_enabled:1\r\n";
-const Settings kGood = {{"maxmemory-policy", "noeviction"},
-                        {"appendfsync", "always"},
-                        {"min-replicas-to-write", "1"},
-                        {"min-replicas-max-lag", "2"},
-                        {"cluster-require-full-coverage", "no"},
-                        {"cluster-allow-reads-when-down", "no"}};
+const Settings kGood = {
+    {"maxmemory-policy", "noeviction"},      {"appendfsync", "always"},
+    {"min-replicas-to-write", "1"},          {"min-replicas-max-lag", "2"},
+    {"cluster-require-full-coverage", "no"}, {"cluster-allow-reads-when-down", "no"}};
 
 struct FakeNode {
   std::string info = kGoodInfo;
@@ -64,7 +62,7 @@ Result<std::vector<Finding>> examined(const std::vector<FakeNode>& nodes) {
 }
 
 std::string doctor_says(const std::vector<FakeNode>& nodes, const std::string& topic,
-                    Severity least = Severity::kWarning) {
+                        Severity least = Severity::kWarning) {
   const auto findings = examined(nodes);
   if (!findings) return findings.error().message();
   std::string text;

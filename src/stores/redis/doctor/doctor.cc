@@ -1,4 +1,4 @@
-#include "src/stores/redis/doctor.h"
+#include "src/stores/redis/doctor/doctor.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "src/port/examination.h"
-#include "src/stores/redis/facts.h"
+#include "src/stores/redis/doctor/facts.h"
 
 namespace holdfast::stores::redis {
 namespace {

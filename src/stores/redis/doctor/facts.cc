@@ -1,4 +1,4 @@
-#include "src/stores/redis/facts.h"
+#include "src/stores/redis/doctor/facts.h"
 
 #include <charconv>
 

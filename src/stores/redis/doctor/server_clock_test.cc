@@ -1,4 +1,4 @@
-#include "src/stores/redis/server_clock.h"
+#include "src/stores/redis/doctor/server_clock.h"
 
 #include <gtest/gtest.h>
 

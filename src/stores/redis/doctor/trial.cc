@@ -1,4 +1,4 @@
-#include "src/stores/redis/trial.h"
+#include "src/stores/redis/doctor/trial.h"
 
 #include <chrono>
 #include <memory>
@@ -76,8 +76,7 @@ void try_lock(TrialAccess access, const std::string& name, base::BootInstant dea
   auto steps = std::make_shared<const Steps>(
       Steps{check_rights, acquire(first), set, acquire(second), release(first), release(second)});
   go_on(steps, 0,
-        [read = std::move(access.read), name,
-         done = std::move(done)](const Result<void>& outcome) {
+        [read = std::move(access.read), name, done = std::move(done)](const Result<void>& outcome) {
           const std::string key = record_key(name);
           read(name,
                {"DEL", key, key + ":t", key + ":h", key + ":w", key + ":q", key + ":m", key + ":b",
