@@ -25,7 +25,7 @@
 #include "src/machine/lock_machine.h"
 #include "src/server/fold.h"
 #include "src/server/id_set.h"
-#include "src/server/journal.h"
+#include "src/server/journal/journal.h"
 
 namespace holdfast::server {
 

@@ -23,7 +23,7 @@
 #include "holdfast/result.h"
 #include "holdfast/server.h"
 #include "src/port/shards.h"
-#include "src/server/journal.h"
+#include "src/server/journal/journal.h"
 #include "src/server/service.h"
 
 namespace asio {

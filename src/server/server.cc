@@ -21,7 +21,7 @@
 #include "src/server/access/users.h"
 #include "src/server/front/front.h"
 #include "src/server/http/http_front.h"
-#include "src/server/journal.h"
+#include "src/server/journal/journal.h"
 #include "src/server/run_on_loop.h"
 #include "src/server/served_shard.h"
 #include "src/server/server_tls.h"

@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "holdfast/result.h"
-#include "src/server/journal.h"
+#include "src/server/journal/journal.h"
 #include "src/server/kept_texts.h"
 #include "src/server/requests.h"
 

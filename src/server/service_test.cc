@@ -17,9 +17,9 @@
 #include <asio/io_context.hpp>
 #include <gtest/gtest.h>
 
-#include "src/server/compactor.h"
+#include "src/server/journal/compactor.h"
+#include "src/server/journal/sqlite_journal.h"
 #include "src/server/recovery.h"
-#include "src/server/sqlite_journal.h"
 #include "src/server/testing/sim_journal.h"
 #include "tests/support/small_disk.h"
 #include "tests/support/temp_folder.h"

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/server/sqlite_journal.h"
+#include "src/server/journal/sqlite_journal.h"
 #include "tests/faults/faulty_vfs.h"
 #include "tests/support/temp_folder.h"
 

@@ -13,7 +13,7 @@
 #include "src/server/http/credentials.h"
 #include "src/server/http/http_codec.h"
 #include "src/server/http/routes.h"
-#include "src/server/memory_journal.h"
+#include "src/server/journal/memory_journal.h"
 #include "src/server/service.h"
 #include "tests/fuzz/target.h"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "src/server/journal.h"
+#include "src/server/journal/journal.h"
 
 namespace holdfast::server::testing {
 

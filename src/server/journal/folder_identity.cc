@@ -1,4 +1,4 @@
-#include "src/server/folder_identity.h"
+#include "src/server/journal/folder_identity.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

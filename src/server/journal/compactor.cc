@@ -1,4 +1,4 @@
-#include "src/server/compactor.h"
+#include "src/server/journal/compactor.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>

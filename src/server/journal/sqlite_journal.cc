@@ -1,4 +1,4 @@
-#include "src/server/sqlite_journal.h"
+#include "src/server/journal/sqlite_journal.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -17,7 +17,7 @@
 #include "holdfast/result.h"
 #include "src/base/clock.h"
 #include "src/server/fold.h"
-#include "src/server/journal.h"
+#include "src/server/journal/journal.h"
 
 namespace holdfast::server {
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "src/server/journal.h"
+#include "src/server/journal/journal.h"
 
 namespace holdfast::server {
 

@@ -10,8 +10,8 @@
 #include <system_error>
 
 #include "holdfast/server_tools.h"
+#include "src/server/journal/sqlite_journal.h"
 #include "src/server/recovery.h"
-#include "src/server/sqlite_journal.h"
 #include "src/stores/sqlite/file/file_system.h"
 #include "src/stores/sqlite/file/fork_gate.h"
 

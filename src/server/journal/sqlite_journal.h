@@ -27,8 +27,8 @@
 #include <optional>
 #include <string>
 
-#include "src/server/folder_identity.h"
-#include "src/server/journal.h"
+#include "src/server/journal/folder_identity.h"
+#include "src/server/journal/journal.h"
 
 namespace holdfast::stores::sqlite {
 class Statement;
@@ -39,7 +39,7 @@ namespace holdfast::server {
 struct SqliteJournalOptions {
   std::string folder;
   // --- For tests.
-  std::string vfs{};          // SQLite's; empty: the usual one.
+  std::string vfs{};           // SQLite's; empty: the usual one.
   std::uint64_t room = 8'192;  // Batches in the ring. Fixed when the folder is made.
   // ---
   // To look only: a server may run meanwhile. open() shows the journal of one instant; it takes no
@@ -116,7 +116,7 @@ class SqliteJournal final : public Journal {
   bool made_folder_ = false;
   bool made_database_ = false;
   bool has_term_ = false;
-  bool lost_ = false;  // The files or the term are another's.
+  bool lost_ = false;                       // The files or the term are another's.
   std::optional<FolderIdentity> identity_;  // As it is in the folder.
   JournalAtOpen opening_;
   sqlite3* db_ = nullptr;

@@ -26,8 +26,8 @@
 #include "src/base/local_mutex.h"
 #include "src/machine/image.h"
 #include "src/server/fold.h"
-#include "src/server/journal.h"
-#include "src/server/record.h"
+#include "src/server/journal/journal.h"
+#include "src/server/journal/record.h"
 
 namespace holdfast::server {
 
