@@ -13,8 +13,8 @@
 
 #include "src/port/shards.h"
 #include "src/server/front/calls.h"
+#include "src/server/front/libraries/redisson_locks.h"
 #include "src/server/front/pending_reply.h"
-#include "src/server/front/redisson_locks.h"
 #include "src/server/front/reply_writer.h"
 
 namespace holdfast::server {

@@ -25,7 +25,7 @@
 #include "src/server/front/call_runner.h"
 #include "src/server/front/commands.h"
 #include "src/server/front/connection.h"
-#include "src/server/front/library_locks.h"
+#include "src/server/front/libraries/library_locks.h"
 #include "src/server/front/listen_address.h"
 #include "src/server/front/operator_calls.h"
 #include "src/server/front/reply_writer.h"

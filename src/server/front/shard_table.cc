@@ -1,7 +1,7 @@
 #include "src/server/front/shard_table.h"
 
 #include "holdfast/detail/number.h"
-#include "src/server/front/library_locks.h"
+#include "src/server/front/libraries/library_locks.h"
 
 namespace holdfast::server {
 

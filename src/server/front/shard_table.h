@@ -16,7 +16,7 @@
 #include "src/port/shards.h"
 #include "src/server/front/connection.h"
 #include "src/server/front/last_tokens.h"
-#include "src/server/front/redisson_locks.h"
+#include "src/server/front/libraries/redisson_locks.h"
 #include "src/server/service.h"
 
 namespace holdfast::server {

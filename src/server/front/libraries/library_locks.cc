@@ -1,4 +1,4 @@
-#include "src/server/front/library_locks.h"
+#include "src/server/front/libraries/library_locks.h"
 
 #include <algorithm>
 #include <chrono>
@@ -11,8 +11,8 @@
 
 #include "holdfast/detail/number.h"
 #include "src/server/front/commands.h"
-#include "src/server/front/library_scripts.h"
-#include "src/server/front/library_steps.h"
+#include "src/server/front/libraries/library_scripts.h"
+#include "src/server/front/libraries/library_steps.h"
 #include "src/server/id_numbers.h"
 #include "src/server/sha1.h"
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "src/server/front/connection.h"
-#include "src/server/front/redisson_locks.h"
+#include "src/server/front/libraries/redisson_locks.h"
 #include "src/server/service.h"
 
 namespace holdfast::server {

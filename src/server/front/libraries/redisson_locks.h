@@ -21,7 +21,7 @@
 
 #include "src/base/clock.h"
 #include "src/server/front/connection.h"
-#include "src/server/front/library_scripts.h"
+#include "src/server/front/libraries/library_scripts.h"
 #include "src/server/service.h"
 
 namespace holdfast::server {

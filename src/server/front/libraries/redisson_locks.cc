@@ -1,4 +1,4 @@
-#include "src/server/front/redisson_locks.h"
+#include "src/server/front/libraries/redisson_locks.h"
 
 #include <chrono>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 #include "holdfast/detail/number.h"
 #include "src/base/random.h"
-#include "src/server/front/library_steps.h"
+#include "src/server/front/libraries/library_steps.h"
 
 namespace holdfast::server {
 namespace {

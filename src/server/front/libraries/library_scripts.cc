@@ -1,4 +1,4 @@
-#include "src/server/front/library_scripts.h"
+#include "src/server/front/libraries/library_scripts.h"
 
 #include <algorithm>
 #include <cctype>

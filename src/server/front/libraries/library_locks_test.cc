@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/clock.h"
-#include "src/server/front/library_scripts.h"
+#include "src/server/front/libraries/library_scripts.h"
 #include "src/server/sha1.h"
 #include "src/server/testing/plain_client.h"
 

@@ -1,4 +1,4 @@
-#include "src/server/front/library_steps.h"
+#include "src/server/front/libraries/library_steps.h"
 
 #include <algorithm>
 #include <memory>
