@@ -22,7 +22,7 @@
 
 #include "holdfast/result.h"
 #include "holdfast/server.h"
-#include "src/port/shards.h"
+#include "src/port/service/shards.h"
 #include "src/server/journal/journal.h"
 #include "src/server/service.h"
 

@@ -17,7 +17,7 @@
 #include "holdfast/client.h"
 #include "holdfast/semaphore.h"
 #include "holdfast/stores.h"
-#include "src/port/shards.h"
+#include "src/port/service/shards.h"
 #include "src/server/http/routes.h"
 #include "src/server/testing/http_rig.h"
 

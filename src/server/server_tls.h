@@ -4,7 +4,7 @@
 #include <string>
 
 #include "holdfast/result.h"
-#include "src/port/server_tls.h"
+#include "src/port/service/server_tls.h"
 
 namespace holdfast::server {
 

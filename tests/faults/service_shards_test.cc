@@ -14,7 +14,7 @@
 
 #include "holdfast/client.h"
 #include "holdfast/stores.h"
-#include "src/port/shards.h"
+#include "src/port/service/shards.h"
 #include "tests/faults/client_side.h"
 #include "tests/faults/crowd.h"
 #include "tests/support/etcd_server.h"

@@ -19,7 +19,7 @@
 #include <memory>
 #include <string>
 
-#include "src/port/server_tls.h"
+#include "src/port/service/server_tls.h"
 #include "src/server/access/users.h"
 
 namespace asio {

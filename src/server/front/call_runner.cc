@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "src/port/shards.h"
+#include "src/port/service/shards.h"
 #include "src/server/front/calls.h"
 #include "src/server/front/libraries/redisson_locks.h"
 #include "src/server/front/pending_reply.h"

@@ -26,7 +26,7 @@
 
 #include "holdfast/result.h"
 #include "holdfast/stores.h"
-#include "src/port/server_tls.h"
+#include "src/port/service/server_tls.h"
 #include "src/server/access/account.h"
 #include "src/server/access/gate.h"
 #include "src/server/access/users.h"

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/port/shards.h"
+#include "src/port/service/shards.h"
 #include "src/server/front/connection.h"
 #include "src/server/front/last_tokens.h"
 #include "src/server/front/libraries/redisson_locks.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string_view>
 
-#include "src/port/server_tls.h"
+#include "src/port/service/server_tls.h"
 #include "src/server/front/ready_set.h"
 
 namespace holdfast::server {

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/port/shards.h"
+#include "src/port/service/shards.h"
 #include "src/server/access/account.h"
 #include "src/server/front/front.h"
 #include "src/server/http/http_codec.h"

@@ -1,4 +1,4 @@
-// The lock service's journals: see src/port/journal.h for what one is.
+// The lock service's journals: see src/port/service/journal.h for what one is.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 #include <string>
 
 #include "holdfast/result.h"
-#include "src/port/journal.h"
-#include "src/port/members.h"
-#include "src/port/shards.h"
+#include "src/port/service/journal.h"
+#include "src/port/service/members.h"
+#include "src/port/service/shards.h"
 
 namespace holdfast::server {
 

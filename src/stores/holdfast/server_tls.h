@@ -1,13 +1,13 @@
 // TLS for the lock service itself, by the OpenSSL that this store's module links.
 //
-// Guarantee and limits: as in src/port/server_tls.h. A client that does not speak TLS is told so in
-// a line of the Redis protocol.
+// Guarantee and limits: as in src/port/service/server_tls.h. A client that does not speak TLS is
+// told so in a line of the Redis protocol.
 #pragma once
 
 #include <string>
 
 #include "holdfast/result.h"
-#include "src/port/server_tls.h"
+#include "src/port/service/server_tls.h"
 
 namespace holdfast::stores::holdfast {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "src/base/abandon.h"
-#include "src/port/shards.h"
+#include "src/port/service/shards.h"
 #include "src/stores/holdfast/shard_renewals.h"
 
 namespace holdfast::stores::holdfast {

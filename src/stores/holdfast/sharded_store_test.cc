@@ -14,7 +14,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/port/shards.h"
+#include "src/port/service/shards.h"
 #include "src/port/test_unasked_store.h"
 
 namespace holdfast::stores::holdfast {

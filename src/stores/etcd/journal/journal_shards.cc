@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "src/port/shards.h"
+#include "src/port/service/shards.h"
 #include "src/stores/etcd/journal/journal.h"
 #include "src/stores/etcd/keys.h"
 #include "src/stores/etcd/requests.h"

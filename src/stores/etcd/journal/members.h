@@ -19,7 +19,7 @@
 
 #include "holdfast/result.h"
 #include "src/base/local_mutex.h"
-#include "src/port/members.h"
+#include "src/port/service/members.h"
 #include "src/stores/etcd/transport/rpc.h"
 #include "src/stores/etcd/url.h"
 

@@ -1,4 +1,4 @@
-#include "src/port/shards.h"
+#include "src/port/service/shards.h"
 
 #include <algorithm>
 #include <string>
