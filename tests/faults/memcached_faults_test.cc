@@ -11,7 +11,7 @@
 
 #include "src/base/random.h"
 #include "src/stores/memcached/memcached_store.h"
-#include "src/stores/memcached/replies.h"
+#include "src/stores/memcached/protocol/replies.h"
 #include "tests/conformance/harness.h"
 #include "tests/conformance/herd.h"
 #include "tests/support/eventually.h"
@@ -35,8 +35,8 @@ class UrlSite final : public Site {
  public:
   explicit UrlSite(std::uint16_t port) : port_(port) {}
   Result<std::unique_ptr<port::Store>> open(const port::StoreContext& context) override {
-    const std::string url = "memcached://127.0.0.1:" + std::to_string(port_) +
-                            "?connect_timeout=500ms";
+    const std::string url =
+        "memcached://127.0.0.1:" + std::to_string(port_) + "?connect_timeout=500ms";
     return stores::make_memcached_store(*port::StoreUrl::parse(url), context);
   }
   void pass(Duration time) override { std::this_thread::sleep_for(time); }

@@ -10,7 +10,7 @@
 
 #include "src/base/random.h"
 #include "src/stores/memcached/memcached_store.h"
-#include "src/stores/memcached/replies.h"
+#include "src/stores/memcached/protocol/replies.h"
 #include "tests/conformance/harness.h"
 #include "tests/support/eventually.h"
 #include "tests/support/fault_proxy.h"
@@ -126,8 +126,8 @@ TEST_F(MemcachedInlineTest, ARenewedLockIsReleasedByTheLoop) {
 
 TEST_F(MemcachedInlineTest, AGrantWhoseReplyIsLostIsUnknownAndFoundAgain) {
   const AcquisitionId id = fresh();
-  const int lost = proxy_->add(
-      {.kind = Fault::Kind::kDropReplies, .containing = "ms " + the_key(), .times = 1});
+  const int lost =
+      proxy_->add({.kind = Fault::Kind::kDropReplies, .containing = "ms " + the_key(), .times = 1});
   const Answer answer = alice_->acquire_inline(Request("lock", id));
   ASSERT_TRUE(proxy_->wait_for_hits(lost));
   ASSERT_TRUE(answer && !*answer);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/stores/memcached/doctor.h"
-#include "src/stores/memcached/replies.h"
+#include "src/stores/memcached/protocol/replies.h"
 #include "tests/fuzz/memory.h"
 #include "tests/fuzz/target.h"
 

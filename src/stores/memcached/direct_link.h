@@ -24,7 +24,7 @@
 #include "src/base/clock.h"
 #include "src/base/local_mutex.h"
 #include "src/stores/memcached/link.h"
-#include "src/stores/memcached/replies.h"
+#include "src/stores/memcached/protocol/replies.h"
 
 namespace holdfast::stores::memcached {
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "src/machine/lock_machine.h"
-#include "src/stores/memcached/replies.h"
+#include "src/stores/memcached/protocol/replies.h"
 
 namespace holdfast::stores::memcached {
 namespace {
@@ -102,9 +102,9 @@ TEST(MemcachedDocumentTest, AThousandWaitersOfOneClientFit) {
   machine::Effects effects;
   const auto alice = owner("alice");
   for (std::uint64_t id = 1; id <= 1000; ++id) {
-    machine.apply({Instant(9s), machine::Acquire{"orders", {id << 40, id}, {}, true, 30s, 5s, 0,
-                                                 {}, alice}},
-                  effects);
+    machine.apply(
+        {Instant(9s), machine::Acquire{"orders", {id << 40, id}, {}, true, 30s, 5s, 0, {}, alice}},
+        effects);
   }
   Document document;
   document.image = *machine.inspect("orders");

@@ -9,7 +9,7 @@
 
 #include "src/base/printable.h"
 #include "src/base/random.h"
-#include "src/stores/memcached/replies.h"
+#include "src/stores/memcached/protocol/replies.h"
 #include "src/stores/memcached/step.h"
 
 namespace holdfast::stores::memcached {

@@ -39,10 +39,10 @@
 #include "src/port/registry.h"
 #include "src/port/store.h"
 #include "src/rows/ended_ids.h"
-#include "src/stores/memcached/command.h"
 #include "src/stores/memcached/document.h"
 #include "src/stores/memcached/inline_steps.h"
 #include "src/stores/memcached/link.h"
+#include "src/stores/memcached/protocol/command.h"
 #include "src/stores/memcached/sightings.h"
 #include "src/stores/memcached/waiting.h"
 

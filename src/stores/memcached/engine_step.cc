@@ -8,7 +8,7 @@
 #include "src/rows/lock_rows.h"
 #include "src/stores/memcached/alone.h"
 #include "src/stores/memcached/engine.h"
-#include "src/stores/memcached/replies.h"
+#include "src/stores/memcached/protocol/replies.h"
 #include "src/stores/memcached/step.h"
 
 namespace holdfast::stores::memcached {
@@ -162,8 +162,7 @@ void Engine::make_document(Step& step) const {
     after.broken = Document::Broken{effect.token, effect.owner};  // For its holder to read.
   }
   for (const CommandPtr& command : step.commands) {
-    after.keep = after.keep || command->refuses ||
-                 (command->ends && late_.contains(command->id));
+    after.keep = after.keep || command->refuses || (command->ends && late_.contains(command->id));
   }
   ran.changed = rows::changes_anything(ran.effects) || after.keep != ran.before.keep;
   auto image = ran.machine->inspect(step.name);
@@ -182,8 +181,8 @@ void Engine::write(const StepPtr& step) {
   if (ran.exists) {
     encode(ran.after, bytes_);
     if (bytes_.size() > kLargestDocument) return refuse_large(step);
-    request = set_request(key_of(step->name), bytes_, ran.version.number,
-                          expiry_seconds(ran.after));
+    request =
+        set_request(key_of(step->name), bytes_, ran.version.number, expiry_seconds(ran.after));
   } else if (ran.version.number != 0) {
     request = delete_request(key_of(step->name), ran.version.number);
   } else {
@@ -191,9 +190,9 @@ void Engine::write(const StepPtr& step) {
   }
   if (ran.version.number == 0) ran.version.link = link_of(*step);
   const std::uint64_t only = ran.version.number == 0 ? 0 : ran.version.generation;
-  links_[ran.version.link]->send(
-      {std::move(request), deadline_of(*step),
-       [this, step](const Answer& answer) { on_written(step, answer); }, only});
+  links_[ran.version.link]->send({std::move(request), deadline_of(*step),
+                                  [this, step](const Answer& answer) { on_written(step, answer); },
+                                  only});
 }
 
 void Engine::on_written(const StepPtr& step, const Answer& answer) {

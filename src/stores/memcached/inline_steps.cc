@@ -4,7 +4,7 @@
 
 #include "src/port/outcome.h"
 #include "src/stores/memcached/alone.h"
-#include "src/stores/memcached/replies.h"
+#include "src/stores/memcached/protocol/replies.h"
 #include "src/stores/memcached/step.h"
 
 namespace holdfast::stores::memcached {
@@ -29,10 +29,9 @@ InlineSteps::Acquired InlineSteps::acquire(const port::AcquireRequest& request, 
     under_way_ = request.id;
     cancelled_ = false;
   }
-  const Answer answer =
-      turn->ask(set_request(key_of(request.name), encode(document), /*number=*/0,
-                            expiry_seconds(document)),
-                request.deadline);
+  const Answer answer = turn->ask(
+      set_request(key_of(request.name), encode(document), /*number=*/0, expiry_seconds(document)),
+      request.deadline);
   bool cancelled = false;
   bool held = false;
   {
@@ -54,8 +53,8 @@ InlineSteps::Acquired InlineSteps::acquire(const port::AcquireRequest& request, 
   }
   if (answer.fate == Fate::kUnknown) {
     return Result<port::AcquisitionState>(
-        Error(Errc::kOutcomeUnknown, address_ + ": " + answer.why +
-                                         "; the request may have been carried out"));
+        Error(Errc::kOutcomeUnknown,
+              address_ + ": " + answer.why + "; the request may have been carried out"));
   }
   if (!held) return std::nullopt;
   lock = std::move(document.image);

@@ -28,7 +28,7 @@
 
 #include "src/base/clock.h"
 #include "src/port/boot_timer.h"
-#include "src/stores/memcached/replies.h"
+#include "src/stores/memcached/protocol/replies.h"
 #include "src/stores/memcached/url.h"
 
 namespace holdfast::stores::memcached {

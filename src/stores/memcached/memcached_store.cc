@@ -11,7 +11,7 @@
 #include "src/stores/memcached/doctor.h"
 #include "src/stores/memcached/engine.h"
 #include "src/stores/memcached/guarantees.h"
-#include "src/stores/memcached/requests.h"
+#include "src/stores/memcached/protocol/requests.h"
 #include "src/stores/memcached/url.h"
 
 namespace holdfast::stores {

@@ -1,4 +1,4 @@
-#include "src/stores/memcached/replies.h"
+#include "src/stores/memcached/protocol/replies.h"
 
 #include <set>
 #include <string>

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "src/port/store.h"
-#include "src/stores/memcached/command.h"
+#include "src/stores/memcached/protocol/command.h"
 
 namespace holdfast::stores::memcached {
 

@@ -1,4 +1,4 @@
-#include "src/stores/memcached/requests.h"
+#include "src/stores/memcached/protocol/requests.h"
 
 #include <memory>
 #include <optional>
