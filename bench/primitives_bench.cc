@@ -2,7 +2,7 @@
 //
 // Cost: one caller, blocking, nobody in the way; beside it Mutex::try_acquire() and
 //   release, block by block in turn. `of_mutex`: how many times as long it takes; the median of the
-//   blocks' ratios. What counts on Redis is the number of requests: docs/guide/primitives.md
+//   blocks' ratios. On Redis the number of requests decides: docs/guide/primitives.md
 //   says how many each has.
 // Readers64: 64 readers ask at once for one name, from one thread with an io_context, hold it
 //   together and give it back. Beside it 64 times one reader in turn (`times_in_turn`: how many

@@ -12,9 +12,9 @@
 //   server's part of a pair allows at most, whatever the client costs.
 // JoinedScriptsAlone: the same, with 16 locks per request in place of `-P 16`: what the store sends
 //   while many ask at once.
-// WithoutAScript: SET NX PX, GET and DEL as plain commands, `-P 16`. What a fast path without a
-//   script would bring, and why there is none: only a script can write the record and mint its
-//   token in one step, and only a script can compare and delete.
+// WithoutAScript: SET NX PX, GET and DEL as plain commands, `-P 16`: as much as a fast path
+//   without a script could bring. There is none, because only a script can write the record and
+//   mint its token in one step, and only a script can compare and delete.
 // OneCaller: blocking pairs (try_acquire, release) from one thread that is bound to one core, the
 //   server to another; beside it, on a plain blocking socket of the same thread, two round trips of
 //   the shortest scripts, and two of PING. p50 of a pair, block by block in turn.

@@ -34,8 +34,8 @@ enum class Kind : std::uint8_t {
   kIncarnation,  // The store lost its memory: from `invoke` (the old one may still answer) to
                  // `return` (only the new one does).
   kFault,        // begin and end of a fault at a target.
-  kDeath,        // `process` is to be killed: stamped before the signal is sent. Of one that died
-                 // by itself: the stamp of its last event.
+  kDeath,        // `process` is to be killed: stamped before the signal is sent. If it died by
+                 // itself, this is the stamp of its last event.
 };
 
 enum class Phase : std::uint8_t { kMark, kInvoke, kReturn };

@@ -1,4 +1,4 @@
-// A timer of the loop with one task. Of two times the earlier one counts. Time: boot time.
+// A timer of the loop with one task. The earlier of two times counts. Time: boot time.
 // Thread-safety: the loop only; the callback is not called after stop().
 #pragma once
 

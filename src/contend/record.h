@@ -64,8 +64,8 @@ struct Details {
   std::string session{};               // Backend::session_tag() of its client.
   machine::OwnerPtr owner{};
   std::shared_ptr<const Kept> kept{};
-  // Not written. Of a kept contender that the store does not end by itself: the rest of its time.
-  // Who waits for it removes it then (Backend::drop).
+  // Not written. The rest of the time of a kept contender that the store does not end by itself.
+  // A waiter removes it then (Backend::drop).
   std::optional<machine::Duration> left{};
   bool over() const { return left && *left <= machine::Duration::zero(); }
   // If set, the text is unreadable for this reason. Then only the position and the mode are known,

@@ -234,8 +234,8 @@ AcquisitionState LocalLocks::waiting(const Lock& lock, const Entry& entry) const
   return state;
 }
 
-// Lets the first waiter ask, when somebody awaits the answer or its pause is over. Those who died
-// meanwhile leave.
+// Lets the first waiter ask, when somebody awaits the answer or its pause is over. Waiters that
+// died meanwhile leave.
 void LocalLocks::advance(const std::string& key) {
   const auto found = locks_.find(key);
   if (closed_ || found == locks_.end()) return;

@@ -7,7 +7,8 @@
 // Not guaranteed: that none is left out. A caller whose answer is lost asks again, which is a gap.
 // Thread-safety: the service's loop only.
 // Errors: kInvalidArgument: no such namespace, no such count. kUnsupported: so many are not left.
-// kCorruptState: the counter was stopped, or is damaged. Those of Service::keep().
+// kCorruptState: the counter was stopped, or is damaged. And the errors of
+// Service::keep().
 #pragma once
 
 #include <cstdint>

@@ -382,7 +382,7 @@ std::unique_ptr<Journal> Service::Impl::stop() {
     left.reset();
     take_result({done, journal->reason()});
   }
-  // Those of clients only: a wait after a restore has promised nothing.
+  // Only clients' leases count: a wait after a restore has promised nothing.
   while (!stopped && settled) {
     const auto batch = shard->take_closing_batch(boot_now());
     // Without room for it the next start extends all leases, as after a crash.

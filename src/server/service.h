@@ -112,11 +112,11 @@ class Service {
     std::size_t uncommitted = 0;  // Bytes.
     bool full = false;            // The journal takes nothing for now: only renewals go on.
     DiskSpace disk{};
-    std::uint64_t commits = 0;  // Those of this term, and their time together.
+    std::uint64_t commits = 0;  // Commits of this term, and their time together.
     std::chrono::nanoseconds commit_time{};
     machine::Duration quiet{};  // A restored copy grants nothing for so long from now on.
 
-    // Those of another shard of this server, whose journal is in the same place.
+    // Adds the state of another shard of this server, whose journal is in the same place.
     void add(const State& other);
   };
   State state() const;

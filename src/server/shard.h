@@ -184,7 +184,8 @@ class Shard {
   template <typename T>
   static Waiting waiting_for(Done<T> done, T answer);
   void wait_for_commit(Waiting waiting, bool reads_only);
-  // Those of one kind, of all batches. They are called afterwards, because a callback may ask anew.
+  // The waiting answers of one kind, of all batches. The caller calls them afterwards, because a
+  // callback may ask anew.
   std::vector<Waiting> take_waiting(bool Later::*which);
   bool wants_commit() const;
   void deliver(Batch batch);
@@ -199,7 +200,7 @@ class Shard {
   KeptTexts kept_;
   std::unordered_map<machine::AcquisitionId, ClientPtr, HashOfId> routes_;
   std::unordered_map<ClientName, ClientPtr> clients_;
-  // Those whose lease the recovery extended, until a request of this term sets its end.
+  // Acquisitions whose lease the recovery extended, until a request of this term sets its end.
   IdSet extended_;
   Batch filling_;
   std::optional<Batch> under_way_;

@@ -179,7 +179,7 @@ void Engine::start_next(const std::string& name) {
   begin(std::move(commands));
 }
 
-// Those that came meanwhile go along.
+// Commands that came meanwhile go along.
 void Engine::join_waiting(Queue& queue, std::vector<CommandPtr>& commands) {
   while (!queue.waiting.empty() && commands.size() < kMostJoined &&
          !queue.waiting.front()->all_or_nothing) {
@@ -213,7 +213,7 @@ void Engine::finish(const std::vector<std::string>& names) {
   for (const std::string& name : names) start_next(name);
 }
 
-// Those that wait behind a step that takes long.
+// Ends commands whose deadline passes while they wait behind a long step.
 void Engine::expire_waiting() {
   const BootInstant now = BootClock::now();
   std::vector<CommandPtr> late;

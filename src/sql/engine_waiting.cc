@@ -1,4 +1,4 @@
-// Those who wait: what tells them that they hold.
+// Waiters: what tells them that they hold.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -69,8 +69,8 @@ void Engine::poll_within(milliseconds pause) {
   });
 }
 
-// Longer each time while nothing moves. Those who stand near the front ask more often: the server
-// answers some 100 questions per second and lock, however many clients wait.
+// The pause grows while nothing moves. Waiters near the front ask more often: the server answers
+// some 100 questions per second and lock, however many clients wait.
 milliseconds Engine::next_pause() {
   milliseconds shortest = kFirstPoll;
   milliseconds longest = kLongestPoll;

@@ -1,5 +1,5 @@
 // The way to one server: a thread with one connection, over which statements go without blocking
-// anybody. What the server's client library does is behind Connection.
+// anybody. Connection hides the server's client library.
 //
 // Statements are sent in order, each as a transaction of its own, and as many at once as the
 // connection takes; answers come in order.

@@ -1,6 +1,6 @@
-// Renewals and heartbeats: many in one statement, on a connection of their own. What the statement
-// leaves to the machine becomes a step. While that connection cannot be had, because a limit of the
-// server forbids a second one for instance, they go over the engine's.
+// Renewals and heartbeats: many in one statement, on a connection of their own. A lock that
+// the statement leaves to the machine becomes a step. While that connection cannot be had, because
+// a limit of the server forbids a second one for instance, they go over the engine's.
 //
 // Thread-safety: any thread. Ownership: the engine outlives it, but is closed after it.
 #pragma once

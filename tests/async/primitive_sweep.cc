@@ -29,7 +29,7 @@ Result<std::unique_ptr<port::Store>> make_with_steps(port::StoreUrl url,
 // How a call ended: nullopt is success.
 using Ending = std::optional<Error>;
 
-// A call under way. What it got is let go of before it tells.
+// A call under way. It lets go of what it got before it tells.
 struct Started {
   detail::Handle handle;
   std::future<Ending> ending;

@@ -119,7 +119,7 @@ class Crowd {
   std::map<std::string, machine::Token> highest_exclusive_;  // Told.
   std::map<std::pair<std::string, machine::Token>, machine::AcquisitionId> tokens_;
   std::map<machine::AcquisitionId, Recorded> recorded_;
-  // Those who counted on a lease when that term's leader key was made.
+  // Clients that counted on a lease when that term's leader key was made.
   std::map<std::string, std::vector<Believer>> believers_;
   std::uint64_t next_id_ = 1;
   std::size_t last_ = kNobody;

@@ -1,8 +1,8 @@
 // A thread that runs only while the world's thread waits for it: so the journal, whose calls block,
 // takes part in a world of one thread.
 //
-// Thread-safety: resume() from the world's thread, block() from within. Of all fibers and the
-// world's thread one runs at a time, so a seed replays a run.
+// Thread-safety: resume() from the world's thread, block() from within. Only one of the
+// fibers and the world's thread runs at a time, so a seed replays a run.
 #pragma once
 
 #include <semaphore.h>

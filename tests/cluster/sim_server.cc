@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 using base::BootClock;
 using server::Commit;
 
-// Those of service.cc.
+// The times of service.cc.
 constexpr Nanos kRetry = 100ms;
 constexpr Nanos kLook = 250ms;
 constexpr Nanos kBetweenConfirms = 100ms;

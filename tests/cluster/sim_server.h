@@ -1,5 +1,5 @@
-// One lock server on the shared journal: the true shard, fold, compactor and EtcdJournal. What
-// src/server/service.cc does with a loop and a thread is done here by tasks of a process that may
+// One lock server on the shared journal: the true shard, fold, compactor and EtcdJournal. In
+// place of the loop and the thread of src/server/service.cc it has tasks of a process, which may
 // stand still or die between any two of them.
 //
 // Thread-safety: none (fiber.h).

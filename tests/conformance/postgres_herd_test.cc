@@ -24,7 +24,7 @@ class HerdSite final : public Site {
   }
   void pass(Duration) override {}
 
-  // Those of the clients, ever; each notification is sent by one.
+  // All statements of the clients so far; each notification is sent by one.
   std::int64_t statements() const {
     return ask("SELECT sum(calls) FROM pg_stat_statements WHERE query LIKE '%\"holdfast\".%'");
   }

@@ -51,8 +51,8 @@ std::int64_t replay(const std::vector<Line>& log, int& killed_between) {
   return count;
 }
 
-// Nobody entered before the one before had left or reached its deadline. Those that were killed
-// inside left no note.
+// Nobody entered before the one before had left or reached its deadline. Workers that were
+// killed inside left no note.
 void expect_no_overlap(const std::vector<Line>& log) {
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> stays;
   for (const Line& line : log) {

@@ -250,7 +250,7 @@ class HerdSite final : public Site {
     return stores::make_memcached_store(*port::StoreUrl::parse(server_.url()), context);
   }
   void pass(Duration) override {}
-  // Those that read, write or delete, ever.
+  // All requests so far that read, write or delete.
   std::int64_t requests() const {
     const auto deletions = server_.stat("delete_hits") + server_.stat("delete_misses");
     return static_cast<std::int64_t>(server_.stat("cmd_get") + server_.stat("cmd_set") + deletions);

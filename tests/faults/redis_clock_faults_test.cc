@@ -1,4 +1,5 @@
-// The server's wall clock jumps: a declared cell. What happens then, and who is told.
+// The server's wall clock jumps: a declared cell. These tests show what happens
+// then, and who is told.
 #include "tests/faults/redis_harness.h"
 #include "tests/support/clock_shift.h"
 

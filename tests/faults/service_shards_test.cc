@@ -268,7 +268,7 @@ TEST(ServiceShardsTest, AServerThatHangsKeepsNoClientFromTheOthersShards) {
   EXPECT_EQ(std::count_if(report->findings.begin(), report->findings.end(),
                           [](const Finding& each) { return each.severity == Severity::kProblem; }),
             2);
-  // Those that hang are lost in time; the others outlast them.
+  // Leases of a shard that hangs are lost in time; the others outlast them.
   for (std::uint32_t shard = 0; shard < kShards; ++shard) {
     if (hangs(shard)) {
       EXPECT_TRUE(fires(leases[shard].lost()));

@@ -20,7 +20,7 @@ using server::Words;
 constexpr server::RequestLimits kLimits{.max_words = 64, .max_word = 2'048, .max_request = 8'192};
 
 struct Heard {
-  std::vector<std::string> words;  // Those of all requests, each ended by an empty one.
+  std::vector<std::string> words;  // Words of all requests, each ended by an empty one.
   bool broken = false;
   friend bool operator==(const Heard&, const Heard&) = default;
 };

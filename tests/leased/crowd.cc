@@ -125,7 +125,7 @@ AssertionResult stop_between_writes(const Givers& givers, const std::string& url
 AssertionResult give(const Givers& givers, std::size_t more) {
   std::vector<std::size_t> goals;
   for (const Giver* giver : givers) goals.push_back(giver->count() + more);
-  std::size_t done = 0;  // Those before it have given enough.
+  std::size_t done = 0;  // The givers before it have given enough.
   const auto given = [&] {
     while (done < givers.size() && givers[done]->count() >= goals[done]) ++done;
     return done == givers.size() || !givers[done]->process().running();

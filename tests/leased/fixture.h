@@ -43,7 +43,7 @@ class LeasedTest : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<holdfast::testing::Place> place_;
 };
 
-// Those that several processes can share.
+// The stores that several processes can share.
 std::vector<std::string> shared_stores();
 
 #define HOLDFAST_ON_SHARED_STORES(Suite)                                        \

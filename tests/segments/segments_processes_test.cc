@@ -29,7 +29,7 @@ using holdfast::testing::stores_under_test;
 
 constexpr const char* kName = "orders";
 
-// Those that several processes can share.
+// The stores that several processes can share.
 std::vector<std::string> shared_stores() {
   std::vector<std::string> stores = stores_under_test();
   std::erase(stores, "memory");

@@ -172,7 +172,7 @@ void Referee::check_beliefs() {
       const bool one_by_one = a->mode == Mode::exclusive() || b->mode == Mode::exclusive();
       check(!one_by_one || b_to > a->from || b->token <= a->token,
             a->name + ": token " + text_of(a->token) + " after " + text_of(b->token));
-      // Those that held when `a` began.
+      // Only holds that lasted when `a` began count.
       if (b->from > a->from || b_to <= a->from) continue;
       if (a->mode.kind() == Mode::Kind::kPermits) {
         permits += b->mode.count();

@@ -28,7 +28,7 @@ struct Belief {
   Token token;
   Nanos from{};
   Nanos to = Nanos::max();  // It ends by itself then; it may have ended before, as `end` says.
-  std::uint64_t group = 0;  // Those of one group do not exclude one another: an upgrade's two.
+  std::uint64_t group = 0;  // Members do not exclude one another: an upgrade's two.
   const Process* process = nullptr;
   std::function<Nanos()> end{};  // The holder's deadline, by true time.
 

@@ -1,8 +1,8 @@
 // The memory store behind a network: what the processes of a simulated world share.
 //
 // Requests of one process arrive in their order, late, or never; some replies and pushes are lost;
-// a request may arrive a second time, long after. Who gets no answer by the deadline is told
-// kOutcomeUnknown.
+// a request may arrive a second time, long after. A client without an answer by the deadline is
+// told kOutcomeUnknown.
 #pragma once
 
 #include <functional>

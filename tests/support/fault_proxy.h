@@ -114,12 +114,12 @@ class FaultProxy {
   void remove(int fault);
   void remove_all();
 
-  // Whether new connections are refused (ECONNREFUSED). Those that exist go on.
+  // Whether new connections are refused (ECONNREFUSED). Existing connections go on.
   void refuse(bool refused);
   // Where connections go from now on; those that exist stay.
   void retarget(std::uint16_t server_port);
-  // Ends every connection, or those whose client has ever sent `text`: properly, or with RST. What
-  // is held for a server is gone then.
+  // Ends every connection, or those whose client has ever sent `text`: properly, or with RST. Bytes
+  // that were held for a server are gone then.
   void close_all(const std::string& text = "");
   void reset_all(const std::string& text = "");
   // Sends the last message to the server that contains `text` once more, over a connection of its

@@ -10,7 +10,7 @@
 //
 // Nodes are numbered: first the primaries, then their replicas. The numbers stay when roles change.
 //
-// Guarantee: as RedisServer. What changes the cluster returns when all nodes that run know of it.
+// Guarantee: as RedisServer. A call that changes the cluster returns when all running nodes know.
 // Not guaranteed: that a node which is paused for longer than node_timeout keeps its slots.
 // Thread-safety: one thread at a time. Blocking: every call is bounded by twice kPatience.
 // Errors: std::runtime_error, with what the nodes say of the cluster.

@@ -43,7 +43,7 @@ std::vector<std::string> redis_program();
 enum class RedisTls {
   kOff,
   kServerOnly,             // Client certificates are not asked for.
-  kClientMayAuthenticate,  // Those that are shown are checked.
+  kClientMayAuthenticate,  // A certificate that is shown is checked.
   kClientMustAuthenticate,
 };
 

@@ -29,7 +29,7 @@ struct Id {
   IdForm form = IdForm::kNumber;
 
   static constexpr Id of(std::uint64_t number) { return {0, number, IdForm::kNumber}; }
-  // The number. Of a UUID or ULID only the lower half.
+  // The number. A UUID or ULID gives its lower half only.
   constexpr std::uint64_t number() const { return low; }
 
   // In JSON this text is the value: a number above 2^53 loses digits in JavaScript.

@@ -62,10 +62,10 @@ inline bool may(const AccountPtr& account, Right right, std::string_view lock) {
   return account == nullptr || account->user->may(right, lock);
 }
 
-// Those of the users who have logged in, at either port.
+// The accounts of the users who have logged in, at either port.
 class Accounts {
  public:
-  // From now on these are the users. Who has another line now gets an account of its own.
+  // From now on these are the users. A user whose line has changed gets a new account.
   void use(UsersPtr users) {
     users_ = std::move(users);
     std::erase_if(known_, [&](const auto& entry) {

@@ -104,7 +104,7 @@ struct Gate::Impl : std::enable_shared_from_this<Impl> {
   // Drawn anew with the users, so what was right under the old ones is not known any more.
   std::string secret;
   std::set<std::string> proven;             // Digests of passwords that were right.
-  std::map<std::string, JobPtr> by_digest;  // Those that wait, and the one under way.
+  std::map<std::string, JobPtr> by_digest;  // Jobs that wait, and the one under way.
   std::deque<JobPtr> jobs;
   bool hashing = false;
   struct Failures {

@@ -45,7 +45,7 @@ class Gate {
   using Shaken = std::function<void(int socket, std::unique_ptr<port::TlsSession>)>;
 
   Gate(asio::io_context& loop, GateLimits limits);
-  // Closes the sockets of unfinished handshakes. What was not answered is dropped.
+  // Closes the sockets of unfinished handshakes. Questions without an answer are dropped.
   ~Gate();
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;

@@ -3,9 +3,9 @@
 //
 // Guarantee: each wait is told once, in a later turn of the loop. A socket that ended is told
 // nothing from the kernel any more, also when the same turn has found it ready.
-// Not guaranteed: silence after the end. What when_asked() has posted still comes, an error of the
-// kernel's, too, and the second of two waits of one kind comes where the first has ended the
-// socket: the callback looks whether its socket is open. Nor is an order among sockets.
+// Not guaranteed: silence after the end. A call that when_asked() has posted still comes, and so
+// does an error of the kernel's. The second of two waits of one kind comes although the first has
+// ended the socket. So the callback looks whether its socket is open. Sockets have no order.
 //
 // Thread-safety: the loop's thread. Blocking: never. Ownership: shared; the loop outlives it.
 // Errors: make() throws std::system_error where there is no descriptor to be had.
@@ -68,7 +68,7 @@ class ReadySet : public std::enable_shared_from_this<ReadySet> {
 
   asio::posix::stream_descriptor epoll_;
   std::array<epoll_event, 128> events_{};
-  std::size_t told_ = 0;  // Those before are told.
+  std::size_t told_ = 0;  // Events before this one are told.
   std::size_t count_ = 0;
   std::size_t watched_ = 0;  // Sockets that the kernel watches.
   bool waiting_ = false;

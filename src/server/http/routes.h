@@ -66,7 +66,7 @@ struct HttpCaller {
 
 using Answered = std::function<void(HttpAnswer)>;
 
-// Those that tell whether the server works, to everybody.
+// Paths that tell everybody whether the server works.
 bool is_open_to_all(std::string_view target);
 void answer_request(const HttpScene& scene, const HttpRequest& request, const HttpCaller& caller,
                     Answered done);

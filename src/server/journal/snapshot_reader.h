@@ -2,8 +2,8 @@
 // checked and decoded by a thread of its own, while the caller gives the locks to a machine.
 //
 // Guarantee: a chunk that is damaged, is missing or lies at another place is an error, and so are
-// chunks whose common checksum is not that of the head. What is told before the error comes, may be
-// wrong as a whole: the caller has to throw it away.
+// chunks whose common checksum is not that of the head. The locks that are told before the
+// error may be wrong as a whole: the caller has to throw them away.
 // Not guaranteed: that a lock makes sense, or comes once. The machine sees to that.
 //
 // Thread-safety: none. While this lives, the journal and the fold are its own.

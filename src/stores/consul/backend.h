@@ -128,7 +128,7 @@ class ConsulBackend final : public contend::Backend {
     BootInstant deadline{};
     Done<contend::Listing> done;
   };
-  // Callers that want a lock's listing. Those that ask during one share the next.
+  // Callers that want a lock's listing. Callers that come during one share the next.
   struct Asked {
     bool busy = false;
     std::vector<Asker> next;

@@ -142,7 +142,7 @@ class FailoverStore final : public port::Store {
             Done<std::vector<LockInfo>> done) override {
     with_store(std::move(done), [prefix = std::move(prefix), limit, deadline](
                                     const Keeper::Use& use, auto answer) {
-      // Those of other epochs are left out afterwards.
+      // Locks of other epochs are left out afterwards.
       const std::size_t most = limit + std::max<std::size_t>(limit, 1000);
       use.store->list(
           prefix, most, deadline,

@@ -167,8 +167,8 @@ class ShardedStore final : public port::Store {
   std::shared_ptr<ShardRenewals> renewals_;
 };
 
-// The session sends the renewals of each shard by themselves. What comes together is answered
-// together.
+// The session sends the renewals of each shard by themselves. Renewals that come together are
+// answered together.
 void ShardedStore::renew(std::vector<port::RenewItem> items, BootInstant deadline,
                          Done<States> done) {
   struct Part {

@@ -12,7 +12,7 @@
 // Guarantee: "held" comes from the arbiter, and names a request of the session that was made before
 // the arbiter's lease began. At most one acquisition of this client for a name waits at the arbiter
 // or is asked about there, beside those that it holds.
-// Not guaranteed: an order among clients. Those of one client are served in their order.
+// Not guaranteed: an order among clients. The acquisitions of one client are served in order.
 //
 // Thread-safety: the loop only, but is_local(). Ownership: arbiter and filter outlive it.
 #pragma once

@@ -266,7 +266,7 @@ void Engine::finish(const std::string& name) {
   if (lock->second.idle()) locks_.erase(lock);
 }
 
-// Those that wait behind a step that takes long.
+// Ends commands whose deadline passes while they wait behind a long step.
 void Engine::watch_deadlines() {
   if (std::exchange(expiring_, true)) return;
   at(BootClock::now() + kExpiryTick, [this] {

@@ -168,7 +168,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   // The loop's, but for opened_.
   std::vector<CommandPtr> live_;
-  Locks locks_;  // Those that are not idle.
+  Locks locks_;  // Locks that are not idle.
   std::size_t known_ = 0;
   std::string bytes_;  // The document that is being written.
   rows::EndedIds ended_{8192};

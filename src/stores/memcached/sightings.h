@@ -43,7 +43,7 @@ class Sightings {
   Sights& recent(const std::string& name) HOLDFAST_REQUIRES(mutex_);
 
   base::LocalMutex mutex_;
-  // Those not used since `recent_` was last full go with `older_`.
+  // Sightings that were not used since `recent_` was last full go with `older_`.
   std::unordered_map<std::string, Sights> recent_ HOLDFAST_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Sights> older_ HOLDFAST_GUARDED_BY(mutex_);
 };

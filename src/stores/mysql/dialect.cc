@@ -90,9 +90,10 @@ constexpr std::string_view kItems = R"sql(JSON_TABLE(@i, '$[*]' COLUMNS (nr FOR 
 name VARCHAR(1024) PATH '$[0]', id VARCHAR(32) PATH '$[1]', seq BIGINT PATH '$[2]',
 ttl BIGINT PATH '$[3]', waiter_ttl BIGINT PATH '$[4]')) AS i )sql";
 
-// The rows of `locks` are locked by name first: see kLockRows. What the first two statements leave
-// as it was does not look like what they do, since its seq or its lease would have to be the same;
-// then the answer is right, too. A ticket that waits for an upgrade stands ahead of all others.
+// The rows of `locks` are locked by name first: see kLockRows. A row that the first two statements
+// leave alone is not taken for one that they changed: its seq or its lease would have to be the
+// same, and then the answer is right, too. A ticket that waits for an upgrade stands ahead of all
+// others.
 constexpr std::string_view kRenewSolo = R"sql(STRAIGHT_JOIN @locks l FORCE INDEX (PRIMARY)
 ON l.name = UNHEX(i.name)
 SET l.solo_end = @n + i.ttl, l.solo_lease = i.ttl, l.solo_seq = i.seq,

@@ -170,8 +170,8 @@ std::string apart_of(const sql::Writes& writes, std::int64_t stamp) {
          ") AND stamp = " + text_of(stamp) + ";COMMIT";
 }
 
-// All rows of several locks are locked first and by name, so that nobody waits in a circle. Those
-// that were not there are made, with a stamp, and go again if another one is not as it was read.
+// All rows of several locks are locked first and by name, so that nobody waits in a circle.
+// Missing rows are made, with a stamp, and go again if another row is not as it was read.
 std::string several_of(const sql::Writes& writes, std::int64_t stamp) {
   std::string names;
   std::string as_read = "(NULL,NULL)";

@@ -48,7 +48,7 @@ struct Statements {
   // $1 now, then arrays: $2 names $3 ids $4 seqs $5 ttls $6 waiter ttls. A row per ticket that was
   // extended: its place in the arrays, flags, token, waiters ahead, time to the next expiry.
   std::string renew;
-  // $1 names $2 ids. Those that hold: id, token, seq, lease.
+  // $1 names $2 ids. A row for each that holds: id, token, seq, lease.
   std::string look;
   // $1 now $2 names. One row per lock and ticket, with the columns of src/sql/read_lock.h.
   std::string read;

@@ -4,8 +4,8 @@ namespace holdfast::stores::postgres {
 namespace {
 
 // Each part is a common table expression over its arrays; `#` begins the numbers of its parameters.
-// A lock that was not there is inserted, and otherwise updated if it is as it was read. Of several
-// locks the rows are locked by name first, so that nobody waits in a circle.
+// A lock that was not there is inserted, and otherwise updated if it is as it was read. The
+// rows of several locks are locked by name first, so that nobody waits in a circle.
 constexpr char kLocks[] = R"sql(
 WITH n AS MATERIALIZED (SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bigint[],
   $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::smallint[],
@@ -53,7 +53,7 @@ beside AS (INSERT INTO @extras AS e SELECT * FROM unnest($#0::bytea[], $#1::byte
   broken_token = coalesce(excluded.broken_token, e.broken_token),
   broken_by = coalesce(excluded.broken_by, e.broken_by)))sql";
 
-// Those that are over go; the others stay or come.
+// Tombstones that are over go; the others stay or come.
 constexpr char kStones[] = R"sql(,
 over AS (DELETE FROM @tombstones d WHERE d.lock = ANY($#0::bytea[])
   AND d.lock IN (SELECT name FROM won) AND (d.lock, d.id) NOT IN

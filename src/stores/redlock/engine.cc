@@ -152,8 +152,8 @@ void Engine::end(const port::AcquisitionRequest& request, Done<EndStatus> done) 
 
 // --- Attempts.
 
-// Lets the first waiter try, when somebody awaits the answer or its pause is over. Those who died
-// meanwhile leave.
+// Lets the first waiter try, when somebody awaits the answer or its pause is over. Waiters that
+// died meanwhile leave.
 void Engine::advance(const std::string& name) {
   const auto found = locks_.find(name);
   if (closed_ || found == locks_.end()) return;

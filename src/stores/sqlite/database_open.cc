@@ -297,8 +297,8 @@ Result<void> Database::take_over(Adopted& adopted) {
   }
   adopted.ceiling = static_cast<std::uint64_t>(tokens_.ceiling);
   if (adopted.voided) {
-    // Leases of another boot count on another clock. Those of an older copy may have been given
-    // away since.
+    // Leases of another boot count on another clock. Locks of an older copy may have
+    // been given away since.
     if (auto done = execute(kVoidLeases); !done) return done.error();
   }
   Statement adopt;

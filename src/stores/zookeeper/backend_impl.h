@@ -198,7 +198,7 @@ class ZookeeperBackend final : public contend::Backend {
   using KeepingPtr = std::shared_ptr<Keeping>;
   void read_to_keep(const Op<std::optional<Read>>& op, const KeepingPtr& keeping);
   void write_kept(const Op<std::optional<Read>>& op, const KeepingPtr& keeping);
-  // Those of a kept contender tell the time that it has left.
+  // A kept contender's answers tell the time that it has left.
   void complete_read(const Op<std::optional<Read>>& op, Read read, const NodeStat& stat);
   void complete_listing(const Op<Listing>& op, Listing listing);
   static bool is_kept(const Details& details) {

@@ -1,4 +1,4 @@
-// Kept contenders: persistent nodes. ZooKeeper does not end them. Who waits for one compares its
+// Kept contenders: persistent nodes. ZooKeeper does not end them. A waiter compares a node's
 // modification time with the time of a write of its own; both are of the leader's clock.
 #include <algorithm>
 #include <chrono>

@@ -64,7 +64,7 @@ void redisson_take(Service& service, const PendingReply& reply, const std::strin
           service, reply, name, *seen, lease, count_of(*seen) + 1,
           [reply](bool held) { held ? give_nothing(reply) : give_integer(reply, 1); });
     }
-    // Those who wait for the lock go first. A short time left makes this one ask again.
+    // Waiters for the lock go first. A short time left makes this one ask again.
     take(service, reply, {name}, owner, lease, [reply](bool took) {
       constexpr std::int64_t kSoonMs = 50;
       took ? give_nothing(reply) : give_integer(reply, kSoonMs);

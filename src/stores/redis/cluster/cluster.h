@@ -1,8 +1,8 @@
 // The servers of a Redis Cluster: which one owns a slot, and how requests, renewals and pushes
 // follow a slot that moves. docs/design/0055-redis-cluster.md says why.
 //
-// Guarantee: an answer counts only if its server still owned the slot when the answer came. What
-// another server grants or renews is kOutcomeUnknown, and its pushes are hints. kUnavailable: no
+// Guarantee: an answer counts only if its server still owned the slot when the answer came. A
+// grant or renewal of another server is kOutcomeUnknown, and its pushes are hints. kUnavailable: no
 // server did anything. An owner is replaced only by one with an epoch that is not lower, or one
 // that the owner itself names.
 // Not guaranteed: that a promoted replica has what its primary had.
@@ -52,12 +52,12 @@ class Cluster final : public std::enable_shared_from_this<Cluster> {
   // Asks the nodes of the URL for the slots.
   Result<void> open(base::BootInstant deadline);
 
-  // Asks each of them for the rights on a lock whose name begins like this. What fails here fails
+  // Asks each of them for the rights on a lock whose name begins like this. A failure here comes
   // again with the first request, which reports it.
   void greet_all(const std::string& name, base::BootInstant deadline);
 
   Connections& owner(std::uint16_t slot) const noexcept { return *node_of(slot).server; }
-  // Those that own slots.
+  // The servers that own slots.
   std::vector<Connections*> owners() const;
   // Calls it on the loop, with all nodes that are known: primaries and replicas. Closed: none.
   void with_all(std::function<void(const std::vector<Connections*>&)> then);

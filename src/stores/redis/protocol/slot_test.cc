@@ -10,7 +10,7 @@
 namespace holdfast::stores::redis {
 namespace {
 
-// Those of the specification, and of CLUSTER KEYSLOT on Redis 7.0.
+// The slots of the specification, and of CLUSTER KEYSLOT on Redis 7.0.
 TEST(RedisSlotTest, KeysLieWhereTheServerHasThem) {
   EXPECT_EQ(slot_of_key("123456789"), 0x31c3);
   EXPECT_EQ(slot_of_key("foo"), 12182);

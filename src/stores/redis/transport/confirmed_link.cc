@@ -101,7 +101,7 @@ class ConfirmedLink::Impl final : public LinkOwner, public std::enable_shared_fr
   bool abandoned_ = false;
   std::deque<Request> waiting_;
   std::vector<Request> batch_;  // Written, and not answered.
-  std::vector<Reply> replies_;  // Those of the batch that have come.
+  std::vector<Reply> replies_;  // The batch's replies that have come.
   std::uint64_t given_to_link_ = 0;
   bool started_ = false;
   bool up_ = false;

@@ -129,7 +129,7 @@ class Subscriber::Impl final : public LinkOwner,
     std::string channel;
     bool join;
   };
-  std::deque<Asked> asked_;  // Those about sharded channels, without an answer.
+  std::deque<Asked> asked_;  // Questions about sharded channels, not answered yet.
   bool started_ = false;
   bool up_ = false;
   bool shut_ = false;
