@@ -2,12 +2,13 @@
 
 Lines to 100 columns, functions to 70 lines, files to 700; every _test.cc is registered; the lab
 names no kind of store; parts of a lease come from one schedule; comments open with a subject;
-one H1 per markdown file and no dead relative link; no leftover; no path of somebody's machine and
-no address of a package mirror.
+folders of src have at most 40 files; one H1 per markdown file and no dead relative link; no
+leftover; no path of somebody's machine and no address of a package mirror.
 """
 
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -16,6 +17,7 @@ import source_tree
 MAX_COLUMNS = 100
 MAX_FUNCTION_LINES = 70
 MAX_FILE_LINES = 700
+MAX_FILES = 40  # Of a folder in src: a larger one gets folders by topic.
 
 CODE = (".h", ".cc")
 TEXT = CODE + (".py", ".txt", ".cmake", ".md", ".json", ".in", ".toml", ".1", ".bash", ".fish", ".sh")
@@ -45,6 +47,12 @@ def check_size(path, lines):
     if len(lines) > MAX_FILE_LINES:
         return [f"{path}: {len(lines)} lines, more than {MAX_FILE_LINES}"]
     return []
+
+
+def check_folders(paths):
+    counts = Counter(str(Path(path).parent) for path in map(str, paths) if path.startswith("src/"))
+    return [f"{folder}: {count} files, more than {MAX_FILES}: give its topics folders"
+            for folder, count in sorted(counts.items()) if count > MAX_FILES]
 
 
 def check_words(path, lines):
@@ -119,17 +127,23 @@ def check_store_names(path, text, stores):
 
 # Folders whose comments are in plain words.
 PLAIN = re.compile(r"(include|lab|bench|tests|examples|src)/")
-BARE = re.compile(r"(?:^|\s)//\s?(?:What|Who|Whose|Whom|Of)\b")
+COMMENT = re.compile(r"(?:^|\s)//\s?(.*)")
+BARE = re.compile(r"(?:^|(?<=[.!?] ))(?:What|Who|Whose|Whom|Of|Those)\b[^?]*$")
 
 
 def check_openings(path, lines):
-    """A comment opens with its subject: no bare what, who or of."""
+    """Each sentence of a comment opens with its subject: no bare what, who, of or those."""
     if not PLAIN.match(path):
         return []
-    return [f"{path}:{number}: a comment opens without its subject: {line.strip()[:60]}"
-            for number, line in enumerate(lines, 1)
-            if BARE.search(line) and not (line.lstrip().startswith("//") and number > 1 and
-                                          lines[number - 2].lstrip().startswith("//"))]
+    problems, goes_on = [], False
+    for number, line in enumerate(lines, 1):
+        match = COMMENT.search(line)
+        said = match[1].strip() if match else ""
+        # A line in the middle of a sentence has no opening of its own.
+        if BARE.search("and " + said if goes_on else said):
+            problems.append(f"{path}:{number}: opens without its subject: {line.strip()[:60]}")
+        goes_on = line.lstrip().startswith("//") and not said.endswith((".", "!", "?", ":"))
+    return problems
 
 
 SCHEDULE = "holdfast/detail/renewal_schedule.h"
@@ -177,7 +191,9 @@ def check_tree(root):
     problems, looked_at = [f"{path}: it has gone: correct SCHEDULED" for path in SCHEDULED
                            if not (root / path).exists()], 0
     stores = [file.stem for file in (root / "lab/topologies").glob("*.toml")]
-    for path in source_tree.files(root, TEXT, plain_names=True):
+    paths = source_tree.files(root, TEXT, plain_names=True)
+    problems += check_folders(paths)
+    for path in paths:
         looked_at += 1
         text, name = source_tree.read(root / path), str(path)
         lines = text.splitlines()

@@ -111,6 +111,12 @@ class TidyTest(unittest.TestCase):
         self.assertFalse(check_tidy.check_columns("x.cc", ["x" * 100]))
         self.assertTrue(check_tidy.check_size("x.cc", [""] * 701))
 
+    def test_a_folder_of_too_many_files_is_caught(self):
+        names = [Path(f"src/session/{number}.cc") for number in range(41)]
+        self.assertTrue(check_tidy.check_folders(names))
+        self.assertFalse(check_tidy.check_folders(names[1:] + [Path("src/session/reports/1.h")]))
+        self.assertFalse(check_tidy.check_folders([Path(f"tests/cli/{name.name}") for name in names]))
+
     def test_leftovers_paths_and_mirrors_are_caught(self):
         for line in ("// FIX" + "ME later", "cd /wo" + "rk/main", "deb http://deb.debian" + ".org/"):
             self.assertTrue(check_tidy.check_words("x.cc", [line]), line)
@@ -137,9 +143,10 @@ class TidyTest(unittest.TestCase):
         self.assertEqual(check_tidy.check_schedule(path, asks + "// A lease / 3.\nleft / 2;"), [])
 
     def test_a_comment_without_a_subject_is_caught(self):
-        lines = ["int a;  // Of the grant.", "// What is left.", "// The client.", "// Of it: more."]
+        lines = ["int a;  // Of the grant.", "// What is left.", "// The client. Those go", "// of it.",
+                 "// Of it: more.", "// Who asks?", "// The names", "// Of one."]
         found = check_tidy.check_openings("src/session/a.h", lines)
-        self.assertEqual([problem.split(":")[1] for problem in found], ["1", "2"])
+        self.assertEqual([problem.split(":")[1] for problem in found], ["1", "2", "3", "5"])
         self.assertEqual(check_tidy.check_openings("scripts/a.h", lines), [])
 
     def test_an_unregistered_test_is_caught(self):
