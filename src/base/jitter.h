@@ -15,12 +15,16 @@ class Jitter {
  public:
   // Anything from nothing to `most`.
   std::chrono::microseconds up_to(std::chrono::microseconds most) {
-    return std::chrono::microseconds(std::uniform_int_distribution<std::int64_t>(
-        0, most.count())(random_));
+    return std::chrono::microseconds(
+        std::uniform_int_distribution<std::int64_t>(0, most.count())(random_));
   }
   // A time, give or take a quarter.
   std::chrono::microseconds around(std::chrono::microseconds time) {
     return time * 3 / 4 + up_to(time / 2);
+  }
+  // Between half of a time and all of it.
+  std::chrono::microseconds upper_half(std::chrono::microseconds time) {
+    return time / 2 + up_to(time / 2);
   }
   // The pause before try number `tries` after a lost race: short, since races are.
   std::chrono::microseconds after_race(int tries) {

@@ -28,8 +28,7 @@ LocalLocks::LocalLocks(Backend& backend, const port::StoreContext& context)
       loop_(context.loop),
       listener_(context.listener),
       lease_(backend.guarantees().min_ttl),
-      alarms_(*context.io),
-      random_(static_cast<unsigned>(BootClock::now().time_since_epoch().count())) {}
+      alarms_(*context.io) {}
 
 // --- Requests.
 
@@ -292,7 +291,7 @@ void LocalLocks::on_busy(const std::string& key, Lock& lock, const Taken& taken)
   lock.phase = Phase::kFree;
   lock.pause =
       lock.freed ? kFirstPause : std::clamp(lock.pause * 2, kFirstPause, backend_.longest_pause());
-  auto pause = std::chrono::nanoseconds(jittered(lock.pause));
+  auto pause = std::chrono::nanoseconds(jitter_.upper_half(lock.pause));
   if (taken.free_in) {
     pause = std::min<std::chrono::nanoseconds>(pause, *taken.free_in + kAfterExpiry);
   }
@@ -347,7 +346,7 @@ void LocalLocks::on_failed(const std::string& key, Lock& lock, const Error& why)
   entry->withdrawn = !stays;
   if (!stays && why.code() == Errc::kOutcomeUnknown) ended_.add(entry->request.id);
   answer(*entry, why);
-  lock.next_try = BootClock::now() + jittered(kAskAgain);
+  lock.next_try = BootClock::now() + jitter_.upper_half(kAskAgain);
   alarms_.at(lock.next_try, [this, key] { advance(key); });
   if (stays) lock.queue.push_front(entry);
   if (why.code() == Errc::kOutcomeUnknown) {
@@ -433,11 +432,6 @@ void LocalLocks::lost(const std::vector<machine::AcquisitionId>& ids) {
 }
 
 // --- Time, and the end.
-
-milliseconds LocalLocks::jittered(milliseconds pause) {
-  const auto half = static_cast<std::uint64_t>(pause.count()) / 2;
-  return milliseconds(half + random_() % (half + 1) + 1);
-}
 
 bool LocalLocks::returning() const {
   return std::any_of(locks_.begin(), locks_.end(),

@@ -21,12 +21,12 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "src/base/jitter.h"
 #include "src/port/alarms.h"
 #include "src/port/registry.h"
 #include "src/port/store.h"
@@ -112,7 +112,6 @@ class LocalLocks : public std::enable_shared_from_this<LocalLocks> {
   void confirm(std::vector<Hold> holds, std::vector<std::size_t> places,
                const std::vector<port::RenewItem>& items, std::shared_ptr<States> states,
                Done<States> done);
-  std::chrono::milliseconds jittered(std::chrono::milliseconds pause);
 
   Backend& backend_;
   port::Loop* const loop_;
@@ -122,7 +121,7 @@ class LocalLocks : public std::enable_shared_from_this<LocalLocks> {
   Locks locks_;
   std::uint64_t last_token_ = 0;
   rows::EndedIds ended_{8192};
-  std::minstd_rand random_;
+  base::Jitter jitter_;
   bool closed_ = false;
 };
 

@@ -6,7 +6,6 @@
 
 #include "src/base/random.h"
 #include "src/base/thread.h"
-#include "src/stores/hybrid/jitter.h"
 
 namespace holdfast::stores::hybrid {
 namespace {
@@ -46,8 +45,7 @@ Filter::Filter(port::StoreFactory factory, port::StoreUrl url, const port::Store
       context_(context),
       listener_(context.listener),
       shown_(url_.redacted()),
-      beat_timer_(*context.io, [this] { on_beat(); }),
-      random_(static_cast<unsigned>(base::random_128().low)) {
+      beat_timer_(*context.io, [this] { on_beat(); }) {
   context_.listener = this;
   context_.schema = nullptr;
 }
@@ -192,7 +190,7 @@ void Filter::leave(const TicketPtr& ticket) {
 }
 
 void Filter::on_failed(const std::string& why) {
-  out_until_ = BootClock::now() + jittered(kOut, random_);
+  out_until_ = BootClock::now() + jitter_.around(kOut);
   if (std::exchange(out_, true)) return;
   alarm("the filter " + shown_ + " does not work, so contenders ask the arbiter: " + why);
 }

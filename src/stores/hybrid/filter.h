@@ -19,11 +19,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "src/base/jitter.h"
 #include "src/base/local_mutex.h"
 #include "src/contend/loop_timer.h"
 #include "src/port/registry.h"
@@ -109,7 +109,7 @@ class Filter : public std::enable_shared_from_this<Filter>, private port::Listen
   bool opening_ = false;
   bool stopped_ = false;
   std::uint64_t last_issue_ = 0;
-  std::minstd_rand random_;
+  base::Jitter jitter_;
 
   base::LocalMutex mutex_;
   base::LocalCondition wanted_;

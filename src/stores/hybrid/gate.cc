@@ -4,9 +4,7 @@
 #include <utility>
 
 #include "holdfast/detail/transient.h"
-#include "src/base/random.h"
 #include "src/port/outcome.h"
-#include "src/stores/hybrid/jitter.h"
 
 namespace holdfast::stores::hybrid {
 namespace {
@@ -31,8 +29,7 @@ Gate::Gate(const port::StoreContext& context, Settings settings)
     : loop_(context.loop),
       listener_(context.listener),
       settings_(std::move(settings)),
-      alarms_(*context.io),
-      random_(static_cast<unsigned>(base::random_128().low)) {}
+      alarms_(*context.io) {}
 
 void Gate::connect(port::Store& arbiter, Filter& filter) {
   arbiter_ = &arbiter;
@@ -80,8 +77,8 @@ void Gate::acquire(port::AcquireRequest request, Ask done) {
   Lock& lock = lock_of(request.name);
   const std::size_t waiters = lock.queue.size() + (lock.next ? 1 : 0);
   if (request.may_wait && request.max_waiters > 0 && waiters >= request.max_waiters) {
-    return done(port::to_acquire_result({.outcome = machine::Outcome::kQueueFull}, request, nullptr,
-                                        {}));
+    return done(
+        port::to_acquire_result({.outcome = machine::Outcome::kQueueFull}, request, nullptr, {}));
   }
   const auto entry = std::make_shared<Entry>();
   entry->request = std::move(request);
@@ -137,7 +134,7 @@ void Gate::enter_filter(const EntryPtr& entry) {
 
 // The filter's "busy" is never final.
 void Gate::limit_wait(const EntryPtr& entry) {
-  alarms_.at(BootClock::now() + jittered(settings_.patience, random_), [this, entry] {
+  alarms_.at(BootClock::now() + jitter_.around(settings_.patience), [this, entry] {
     if (entry->phase != Phase::kFilter) return;
     filter_->leave(std::exchange(entry->ticket, nullptr));
     ask_arbiter(entry);
@@ -154,8 +151,8 @@ void Gate::on_filter(const EntryPtr& entry, Filter::News news) {
   }
   if (news != Filter::News::kPassed) entry->ticket = nullptr;
   if (entry->request.may_wait) return ask_arbiter(entry);
-  const bool known = news == Filter::News::kBusy &&
-                     BootClock::now() < lock_of(entry->request.name).busy_until;
+  const bool known =
+      news == Filter::News::kBusy && BootClock::now() < lock_of(entry->request.name).busy_until;
   if (!known) return try_arbiter(entry);
   answer(entry, state_of(AcquisitionStatus::kBusy));
   drop(entry);
@@ -204,11 +201,11 @@ void Gate::ask_arbiter(const EntryPtr& entry) {
     const port::Duration left = std::max(entry->alive_until - settings_.now(), least_ttl_);
     request.ttl = std::min(request.ttl, left);
   }
-  arbiter_->acquire(std::move(request), [weak = weak_from_this(),
-                                         entry](const Result<State>& told) {
-    const auto self = weak.lock();
-    if (self && !self->closed_) self->on_arbiter(entry, told);
-  });
+  arbiter_->acquire(std::move(request),
+                    [weak = weak_from_this(), entry](const Result<State>& told) {
+                      const auto self = weak.lock();
+                      if (self && !self->closed_) self->on_arbiter(entry, told);
+                    });
 }
 
 void Gate::on_arbiter(const EntryPtr& entry, const Result<State>& told) {
@@ -255,7 +252,7 @@ void Gate::on_arbiter_failed(const EntryPtr& entry, const Error& why) {
   if (!entry->told) return;  // The session asks again, or gives up.
   entry->trouble = why;
   if (!passing) return;
-  alarms_.at(BootClock::now() + jittered(kRetry, random_), [this, entry] {
+  alarms_.at(BootClock::now() + jitter_.around(kRetry), [this, entry] {
     if (entry->phase == Phase::kPaused) ask_arbiter(entry);
   });
 }

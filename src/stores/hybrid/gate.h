@@ -24,11 +24,11 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "src/base/jitter.h"
 #include "src/base/local_mutex.h"
 #include "src/port/alarms.h"
 #include "src/port/registry.h"
@@ -78,11 +78,11 @@ class Gate : public std::enable_shared_from_this<Gate>, public port::Listener {
     port::AcquireRequest request;
     Phase phase = Phase::kLocal;
     bool held = false;
-    bool limited = false;      // Its wait at the filter will end.
-    bool told = false;         // It has been told that it waits.
-    bool met = false;          // It has heard of somebody else, at the filter or the arbiter.
-    bool maybe_there = false;  // An unanswered request may have reached the arbiter.
-    std::uint64_t seq = 0;     // The newest heartbeat that was answered here.
+    bool limited = false;        // Its wait at the filter will end.
+    bool told = false;           // It has been told that it waits.
+    bool met = false;            // It has heard of somebody else, at the filter or the arbiter.
+    bool maybe_there = false;    // An unanswered request may have reached the arbiter.
+    std::uint64_t seq = 0;       // The newest heartbeat that was answered here.
     std::uint64_t base_seq = 0;  // The session's number of the arbiter's request 0.
     std::uint64_t issue = 0;     // At the arbiter.
     std::uint32_t ahead = 0;
@@ -145,7 +145,7 @@ class Gate : public std::enable_shared_from_this<Gate>, public port::Listener {
   std::map<std::string, Lock> locks_;
   rows::EndedIds ended_{8192};
   std::uint64_t last_issue_ = 0;
-  std::minstd_rand random_;
+  base::Jitter jitter_;
   bool closed_ = false;
 
   mutable base::LocalMutex mutex_;

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "src/stores/hybrid/gate.h"
-#include "src/stores/hybrid/jitter.h"
 
 namespace holdfast::stores::hybrid {
 
@@ -39,9 +38,7 @@ void Gate::beat(const port::RenewItem& item, base::BootInstant deadline, port::D
   switch (entry->phase) {
     case Phase::kLocal:
     case Phase::kPaused: return done(waiting(entry));
-    case Phase::kThere:
-      entry->asks.push_back(std::move(done));
-      return ask_arbiter(entry);
+    case Phase::kThere: entry->asks.push_back(std::move(done)); return ask_arbiter(entry);
     case Phase::kEnding: return;
     case Phase::kFilter:
     case Phase::kAsking: break;
@@ -80,12 +77,9 @@ Gate::State Gate::translated(const Entry& entry, State state) const {
 
 void Gate::note(const std::string& name, const State& state) {
   if (state.status == AcquisitionStatus::kGone) return;
-  auto fresh = jittered(settings_.recheck, random_);
-  const auto limit = [&](port::Duration time) {
-    fresh = std::min(fresh, std::chrono::floor<std::chrono::milliseconds>(time));
-  };
-  if (state.next_expiry) limit(*state.next_expiry);
-  if (state.status == AcquisitionStatus::kHeld) limit(state.lease);
+  port::Duration fresh = jitter_.around(settings_.recheck);
+  if (state.next_expiry) fresh = std::min(fresh, *state.next_expiry);
+  if (state.status == AcquisitionStatus::kHeld) fresh = std::min(fresh, state.lease);
   lock_of(name).busy_until = BootClock::now() + fresh;
 }
 

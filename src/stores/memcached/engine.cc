@@ -46,7 +46,6 @@ Engine::Engine(const MemcachedAddress& address, const port::StoreContext& contex
                    const base::LocalLock lock(mutex_);
                    late_here_.push_back(id);
                  }}),
-      random_(static_cast<std::minstd_rand::result_type>(base::random_128().low)),
       timer_(io_) {
   const auto tell = [loop = loop_, listener = listener_](std::string line) {
     loop->post([listener, line = std::move(line)] { listener->on_alarm(line); });

@@ -28,11 +28,11 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "src/base/jitter.h"
 #include "src/base/local_mutex.h"
 #include "src/machine/lock_machine.h"
 #include "src/port/boot_timer.h"
@@ -135,7 +135,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void refuse_later(const std::string& name, machine::AcquisitionId id);
   void watch_deadlines();
   void expire_waiting();
-  std::chrono::microseconds random_pause(int tries);
   void at(base::BootInstant when, port::Task task);
   void run_timers();
   base::BootInstant deadline_of(const Step& step) const;
@@ -175,7 +174,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   rows::EndedIds late_{8192};  // Their requests may still arrive.
   WaitingTickets<Version> waiting_;
   std::multimap<base::BootInstant, port::Task> timers_;
-  std::minstd_rand random_;
+  base::Jitter jitter_;
   std::atomic<bool> opened_{false};
   bool closed_ = false;
   bool lost_ = false;      // The connection, and nobody has been told that it is back.

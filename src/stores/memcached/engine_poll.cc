@@ -41,7 +41,7 @@ void Engine::tell_waiters(const Ran& ran) {
 void Engine::set_due(const std::string& name) {
   auto* const lock = waiting_.find(name);
   if (lock == nullptr) return;
-  waiting_.set_due(*lock, BootClock::now(), random_);
+  waiting_.set_due(*lock, BootClock::now(), jitter_);
   if (lock->lease_end && !tuning_.now) {
     // Not before it is over: the machine would find nothing to do.
     const BootInstant end(lock->lease_end->time_since_epoch() + std::chrono::microseconds(1));

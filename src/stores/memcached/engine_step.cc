@@ -294,14 +294,9 @@ void Engine::again(const StepPtr& step, const Answer* lost) {
   });
   if (step->commands.empty()) return finish(step->name);
   ++step->tries;
-  auto pause = random_pause(step->tries);
+  auto pause = jitter_.after_race(step->tries);
   if (lost != nullptr) pause += milliseconds(10);
   at(now + pause, [this, step] { read(step); });
-}
-
-microseconds Engine::random_pause(int tries) {
-  const int most = 500 << std::min(tries, 6);
-  return microseconds(std::uniform_int_distribution<int>(0, most)(random_));
 }
 
 // --- The end of a command

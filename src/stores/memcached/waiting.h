@@ -14,12 +14,12 @@
 #include <chrono>
 #include <cstddef>
 #include <optional>
-#include <random>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "src/base/clock.h"
+#include "src/base/jitter.h"
 #include "src/machine/image.h"
 
 namespace holdfast::stores::memcached {
@@ -30,7 +30,7 @@ class WaitingTickets {
   using Pause = std::chrono::microseconds;
 
   struct Lock {
-    std::vector<machine::AcquisitionId> ids;  // Sorted.
+    std::vector<machine::AcquisitionId> ids;    // Sorted.
     std::optional<Version> seen;                // The document that is known.
     std::optional<machine::Instant> lease_end;  // The first of a holder in it.
     std::size_t ahead = 0;
@@ -40,9 +40,7 @@ class WaitingTickets {
   };
 
   bool empty() const { return locks_.empty(); }
-  bool contains(const std::string& name) const {
-    return !locks_.empty() && locks_.contains(name);
-  }
+  bool contains(const std::string& name) const { return !locks_.empty() && locks_.contains(name); }
   std::unordered_map<std::string, Lock>& locks() { return locks_; }
   Lock* find(const std::string& name) {
     const auto found = locks_.find(name);
@@ -94,8 +92,8 @@ class WaitingTickets {
     std::sort(still.begin(), still.end());
     for (const machine::AcquisitionId& id : waits.ids) {
       if (std::binary_search(still.begin(), still.end(), id)) continue;
-      const bool held = std::any_of(news.begin(), news.end(),
-                                    [&](const News& each) { return each.id == id; });
+      const bool held =
+          std::any_of(news.begin(), news.end(), [&](const News& each) { return each.id == id; });
       if (!held) news.push_back({id, nullptr});
     }
     waits.ids = std::move(still);
@@ -112,10 +110,8 @@ class WaitingTickets {
     const Pause most = lock.ahead == 0 ? Pause(poll) : Pause(poll) * 5;
     lock.pause = std::min(lock.pause * 3 / 2, most);
   }
-  void set_due(Lock& lock, base::BootInstant now, std::minstd_rand& random) {
-    const auto quarter = static_cast<int>(lock.pause.count() / 4);
-    lock.due = now + lock.pause +
-               Pause(std::uniform_int_distribution<int>(-quarter, quarter)(random));
+  void set_due(Lock& lock, base::BootInstant now, base::Jitter& jitter) {
+    lock.due = now + jitter.around(lock.pause);
   }
 
  private:

@@ -54,8 +54,7 @@ Engine::Engine(Nodes& nodes, const port::StoreContext& context, TestClock now)
       listener_(context.listener),
       now_(std::move(now)),
       tag_(base::to_hex(base::random_128().high, 0).substr(0, 16)),
-      alarms_(*context.io),
-      random_(static_cast<std::minstd_rand::result_type>(base::random_128().low)) {}
+      alarms_(*context.io) {}
 
 Engine::BootInstant Engine::instant() const {
   return now_ ? BootInstant(now_().time_since_epoch()) : BootClock::now();
@@ -417,7 +416,7 @@ void Engine::on_lost(const std::string& name, Lock& lock, const EntryPtr& entry,
 void Engine::put_back(const std::string& name, Lock& lock, const EntryPtr& entry, bool busy) {
   lock.queue.push_front(entry);
   lock.pause = std::clamp(lock.pause * 2, kFirstPause, kLongestPause);
-  auto pause = std::chrono::nanoseconds(lock.pause / 2 + at_random(lock.pause / 2));
+  auto pause = std::chrono::nanoseconds(jitter_.upper_half(lock.pause));
   const auto& free_in = entry->tried->free_in;
   if (free_in && !now_) pause = std::min<std::chrono::nanoseconds>(pause, *free_in + kAfterExpiry);
   lock.next_try = BootClock::now() + pause;
@@ -465,7 +464,7 @@ void Engine::hint(std::size_t node, std::string_view key) {
   lock.hints |= 1U << node;
   // The other nodes hear of the release a moment later: who asks too early finds them busy.
   const bool enough = static_cast<std::size_t>(std::popcount(lock.hints)) >= nodes_.majority();
-  const auto pause = enough ? at_random(microseconds(300)) : microseconds(kAfterFirstHint);
+  const auto pause = enough ? jitter_.up_to(microseconds(300)) : microseconds(kAfterFirstHint);
   const BootInstant when = BootClock::now() + pause;
   if (when >= lock.next_try) return;
   lock.next_try = when;
@@ -493,10 +492,6 @@ void Engine::answer(Entry& entry, const Result<AcquisitionState>& result) {
   for (const Ask& ask : std::exchange(entry.asks, {})) ask(result);
   if (entry.phase == Phase::kTrying) return;
   for (const Ask& ask : std::exchange(entry.late_asks, {})) ask(result);
-}
-
-microseconds Engine::at_random(microseconds most) {
-  return microseconds(std::uniform_int_distribution<std::int64_t>(0, most.count())(random_));
 }
 
 void Engine::when_ended(port::Task task) {

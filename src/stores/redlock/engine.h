@@ -23,11 +23,11 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "src/base/jitter.h"
 #include "src/port/alarms.h"
 #include "src/port/registry.h"
 #include "src/port/store.h"
@@ -90,10 +90,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
     std::string named{};  // At the nodes: the client's tag, and the number of the attempt.
     std::uint64_t counts_from = 0;  // The heartbeat before it was sent.
     BootInstant sent{};
-    BootInstant until{};  // By boot time: for both phases at all nodes.
-    bool hurries = false;  // It gives up soon.
-    bool unknown = false;  // A node may have carried out what it did not answer.
-    bool over = false;     // A later grant of a node is given back.
+    BootInstant until{};               // By boot time: for both phases at all nodes.
+    bool hurries = false;              // It gives up soon.
+    bool unknown = false;              // A node may have carried out what it did not answer.
+    bool over = false;                 // A later grant of a node is given back.
     std::vector<std::string> words{};  // Each node's answer, for messages.
     std::optional<port::Duration> free_in{};
     std::optional<Errc> refused{};  // The reason of a node that refused for good.
@@ -164,7 +164,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
                std::function<void(std::size_t, const Result<redis::Reply>&)> answered);
   Error no_majority(const std::string& name, const Round& round, const char* what) const;
   void ended_one();
-  std::chrono::microseconds at_random(std::chrono::microseconds most);
 
   Nodes& nodes_;
   port::Loop* const loop_;
@@ -180,7 +179,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::vector<std::pair<EntryPtr, TryPtr>> spares_;
   std::size_t ends_ = 0;
   port::Task all_ended_{};
-  std::minstd_rand random_;
+  base::Jitter jitter_;
   bool closed_ = false;
 };
 
