@@ -48,8 +48,10 @@ struct StoreKind {
   std::span<const std::string_view> leaves_out{};
   bool bound_to_client = false;     // As Guarantees::bound_to_client.
   bool shared_by_processes = true;  // false: it lives and dies with one process.
+  bool over_network = true;         // false: it is on this host, and neither up nor away.
   bool has_schema = false;          // It keeps its locks in tables that somebody must make.
   bool is_chain = false;            // It uses one of several stores: chain_status() tells which.
+  bool is_service = false;          // Holdfast's own servers: service_status() tells of them.
   bool has_journal = false;         // `holdfast serve` can keep its journal in it.
   bool has_records = false;         // Ids can keep worker numbers and counters in it.
   // The counter that ids::StoreCounter raises: "a string key, by INCRBY". Empty: there is none.

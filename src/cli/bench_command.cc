@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "holdfast/stores.h"
 #include "src/cli/bench_pairs.h"
 #include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
@@ -103,8 +104,9 @@ class Handoff : public std::enable_shared_from_this<Handoff> {
 Result<BenchSample> measure_handoff(const Client& client, const BenchOptions& options,
                                     const std::string& url, const std::string& run,
                                     const Alarms& alarms) {
-  // A second client of `memory:` would have locks of its own.
-  const bool in_process = url.compare(0, 7, "memory:") == 0;
+  // Where no other process can reach the locks, a second client would have locks of its own.
+  const StoreKind* const kind = store_of_url(url);
+  const bool in_process = kind != nullptr && !kind->shared_by_processes;
   ClientOptions how;
   how.log_event = alarms.sink();
   auto rival = in_process ? Result<Client>(client) : Client::connect(url, std::move(how));

@@ -141,7 +141,7 @@ Result<ChainStatus> do_chain_job(std::string_view url, port::ChainJob job) {
 
 Result<port::ServersJob> do_servers_job(std::string_view url, port::ServersJob job) {
   const StoreKind* const kind = store_of_url(url);
-  if (kind != nullptr && kind->name != "holdfast") {
+  if (kind != nullptr && !kind->is_service) {
     return Error(Errc::kUnsupported, "the " + std::string(kind->name) +
                                          " store is not the lock service: name its servers as "
                                          "holdfast://HOST,HOST");

@@ -1,9 +1,10 @@
 """The manners of this tree that a machine can see. Usage: check_tidy.py ROOT
 
 Lines to 100 columns, functions to 70 lines, files to 700; every _test.cc is registered; the lab
-names no kind of store; parts of a lease come from one schedule; comments open with a subject;
-folders of src have at most 40 files; one H1 per markdown file and no dead relative link; no
-leftover; no path of somebody's machine and no address of a package mirror.
+names no kind of store; parts of a lease come from one schedule; nothing above the stores asks
+which one it is; comments open with a subject; folders of src have at most 40 files; one H1 per
+markdown file and no dead relative link; no leftover; no path of somebody's machine and no address
+of a package mirror.
 """
 
 import re
@@ -146,6 +147,21 @@ def check_openings(path, lines):
     return problems
 
 
+# A comparison with a scheme or a store's name, where a capability of holdfast/stores.h would do. The
+# places of journals, which no store opens, are the lock service's own.
+SCHEME = r'(?:starts_with\(|compare\([^;"]*|find\(|[!=]= )"(?:%s):'
+ABOVE_STORES = re.compile(r"src/(cli|client|ids|primitives|session)/(?!serve_command\.cc|.*_test\.cc)")
+
+
+def check_capabilities(path, text, stores):
+    """Above the stores, code asks what a store can do, and never which one it is."""
+    if not ABOVE_STORES.match(path):
+        return []
+    code = source_tree.strip_comments(text)
+    compared = re.search(SCHEME % "|".join(stores) + r'|->name [!=]= "', code)
+    return [f"{path}: compares with a kind of store: '{compared[0]}'"] if compared else []
+
+
 SCHEDULE = "holdfast/detail/renewal_schedule.h"
 SCHEDULED = (*(f"src/session/{file}.cc" for file in (
                  "fsm/renewal_fsm", "fsm/acquire_fsm", "acquiring_prepare", "renewing_batches")),
@@ -202,6 +218,7 @@ def check_tree(root):
             problems += check_columns(name, lines) + check_size(name, lines)
             problems += check_functions(name, text) + check_store_names(name, text, stores)
             problems += check_schedule(name, text) + check_openings(name, lines)
+            problems += check_capabilities(name, text, stores)
         if name.endswith("_test.cc"):
             problems += check_registered(name, nearest_list(root, path))
         if name.endswith(".md"):

@@ -133,6 +133,16 @@ class TidyTest(unittest.TestCase):
         self.assertFalse(check('"redis"', "lab/exhibits/x.cc"))
         self.assertFalse(check('"redis"', "lab/runner/scenario_test.cc"))
 
+    def test_a_comparison_with_a_scheme_is_caught(self):
+        def check(code, path="src/cli/run/x.cc"):
+            return check_tidy.check_capabilities(path, code, ["memory", "redis"])
+        for code in ('if (url.starts_with("memory:"))', 'url.compare(0, 7, "memory:") == 0',
+                     'scheme == "redis:"', 'if (kind->name != "hybrid")'):
+            self.assertTrue(check(code), code)
+        for code in ('// starts_with("redis:")', 'example("redis://h");', "kind->over_network"):
+            self.assertFalse(check(code), code)
+        self.assertFalse(check('url.starts_with("redis:")', "src/stores/redis/url.cc"))
+
     def test_a_part_of_a_lease_of_its_own_is_caught(self):
         for path in check_tidy.SCHEDULED:
             self.assertTrue(check_tidy.check_schedule(path, "int x;"), path)

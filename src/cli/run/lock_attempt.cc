@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "holdfast/detail/transient.h"
+#include "holdfast/stores.h"
 #include "src/cli/guard/guard.h"
 #include "src/cli/look/who.h"
 #include "src/cli/options/duration.h"
@@ -47,8 +48,10 @@ namespace {
 // two seconds.
 std::string opened_within(const std::string& url, std::optional<Duration> wait) {
   constexpr Duration kLeast = 2s;
-  const bool asks = !url.starts_with("memory:") && !url.starts_with("sqlite:");
-  if (!asks || !wait || *wait == Duration::zero() || url_option(url, "open_timeout")) return url;
+  const StoreKind* const kind = store_of_url(url);
+  const bool answers_at_once = kind != nullptr && !kind->over_network;
+  if (answers_at_once || !wait || *wait == Duration::zero() || url_option(url, "open_timeout"))
+    return url;
   const auto limit = std::min<Duration>(std::max(*wait, kLeast), 24h);
   return url + (url.find('?') == url.npos ? "?" : "&") +
          "open_timeout=" + std::to_string(limit.count()) + "ms";
@@ -158,7 +161,8 @@ void LockAttempt::ask_aside(const std::shared_ptr<Shared>& shared, std::stop_tok
 }
 
 AttemptOutcome LockAttempt::take(int guard_fd) {
-  if (request_.store.url.starts_with("memory:")) {
+  const StoreKind* const kind = store_of_url(request_.store.url);
+  if (kind != nullptr && !kind->shared_by_processes) {
     narrator_.note("a lock in " + printable(request_.store.url) +
                    " keeps nobody else out: it is in this process' own memory. Name another store");
   }

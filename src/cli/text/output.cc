@@ -14,6 +14,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "holdfast/stores.h"
 #include "src/cli/process/fd.h"
 #include "src/cli/text/text.h"
 
@@ -109,8 +110,9 @@ constexpr std::string_view kOwnWant =
 
 std::string_view next_step(const Error& error, const std::string& store) {
   if (is_own_want(error)) return kOwnWant;
-  const bool is_file = store.starts_with("sqlite:");  // A file is neither up nor away.
-  if (error.code() == Errc::kUnavailable && is_file) {
+  const StoreKind* const kind = store_of_url(store);
+  const bool is_here = kind != nullptr && !kind->over_network;  // Neither up nor away.
+  if (error.code() == Errc::kUnavailable && is_here) {
     return "'holdfast doctor' looks closer; retrying is safe.";
   }
   // The URL of a password with a '/', say: nothing of it is shown.

@@ -27,6 +27,7 @@ inline constexpr StoreKind kManifest{
     .secret_variable = "HOLDFAST_SERVICE_PASSWORD",
     .open_options = kOpenOptions,
     .leaves_out = kLeavesOut,
+    .is_service = true,
     .has_records = true,
     .may_forget = "everything, when the server ends, if its journal is in memory",
 };

@@ -21,6 +21,7 @@ inline constexpr StoreKind kManifest{
     .login = StoreLogin::kNone,
     .leaves_out = kLeavesOut,
     .shared_by_processes = false,
+    .over_network = false,
     .has_records = true,
     .may_forget = "everything, when the process ends",
 };

@@ -20,6 +20,7 @@ inline constexpr StoreKind kManifest{
     .examples = kExamples,
     .login = StoreLogin::kNone,
     .leaves_out = kLeavesOut,
+    .over_network = false,
     .has_records = true,
     .may_forget = "everything, if the file is in memory (tmpfs)",
 };
