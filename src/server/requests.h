@@ -45,6 +45,13 @@ struct Request {
 
 using port::BreakTrace;
 
+// A ticket has one mode and is asked for in another one. An answer about it would be taken for what
+// was asked: a reader would believe that it holds alone. A changed N is no reason.
+inline bool is_another_mode(const machine::Mode& has, const machine::Mode& asked) {
+  return has.kind != asked.kind ||
+         (has.kind == machine::ModeKind::kPermits && has.permits != asked.permits);
+}
+
 struct Answer {
   machine::Reply reply{};
   machine::Instant at{};  // When the step took place: lease ends are counted against it.

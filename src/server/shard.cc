@@ -198,16 +198,13 @@ Answer Shard::apply(const Request& request) {
   return complete(request, reply);
 }
 
-// The ticket of this id has another mode than is asked for now. An answer about it would be taken
-// for what was asked: a reader would believe that it holds alone. A changed N is no reason. Clients
-// that number their requests draw an id for each acquisition, so these may have been downgraded.
+// Clients that number their requests draw an id for each acquisition, so these may have been
+// downgraded.
 bool Shard::asks_otherwise(const Request& request) const {
   const auto* acquire = as<machine::Acquire>(request);
   if (acquire == nullptr || request.issue != 0) return false;
   const auto mode = machine_.mode_of(acquire->name, acquire->id);
-  if (!mode) return false;
-  if (mode->kind != acquire->mode.kind) return true;
-  return mode->kind == machine::ModeKind::kPermits && mode->permits != acquire->mode.permits;
+  return mode && is_another_mode(*mode, acquire->mode);
 }
 
 // A lease that the recovery extended may reach further than this renewal does, which then changes

@@ -70,7 +70,7 @@ void HttpWaits::enter(const Call& call, const machine::Acquire& wish, Done<Answe
 bool HttpWaits::has_in_other_mode(const std::string& lock, machine::AcquisitionId id,
                                   const machine::Mode& mode) const {
   const auto found = waits_.find({id, lock});
-  return found != waits_.end() && found->second->acquire.mode.kind != mode.kind;
+  return found != waits_.end() && is_another_mode(found->second->acquire.mode, mode);
 }
 
 void HttpWaits::replace(const std::string& lock, machine::AcquisitionId id) {
