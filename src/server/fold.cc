@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/base/fnv.h"
+#include "src/machine/ticket_of.h"
 
 namespace holdfast::server {
 namespace {
@@ -22,19 +23,6 @@ constexpr ModeKind family(ModeKind kind) {
 }
 
 }  // namespace
-
-machine::TicketImage ticket_of(const Effect& effect) {
-  TicketImage ticket{.id = effect.id, .order = effect.order, .mode = effect.mode};
-  ticket.system = effect.system;
-  ticket.upgrade_of = effect.upgrade_of;
-  ticket.lease_end = effect.lease_end;
-  ticket.seq = effect.seq;
-  ticket.lease = effect.lease;
-  ticket.ttl = effect.ttl;
-  ticket.waiter_ttl = effect.waiter_ttl;
-  ticket.owner = effect.owner;
-  return ticket;
-}
 
 Result<void> Fold::chunk(const SnapshotHead& head, std::uint32_t index, std::string_view bytes) {
   auto done = read_record_at({RecordKind::kChunk, head.batch, index}, bytes, *this);

@@ -38,9 +38,6 @@ struct FoldedRest {
   KeptTexts kept;
 };
 
-// The ticket that a grant, or an entry into the queue, makes; `held` and `token` are left out.
-machine::TicketImage ticket_of(const machine::Effect& effect);
-
 class Fold final : public RecordVisitor {
  public:
   // `bytes`: so many are about to come. Growing a large table by steps would stall a commit.

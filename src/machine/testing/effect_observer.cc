@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/machine/ticket_of.h"
+
 namespace holdfast::machine::testing {
 namespace {
 
@@ -61,16 +63,7 @@ bool EffectObserver::queued(const Effect& effect) {
   lock.kind = effect.mode.kind == ModeKind::kPermits ? ModeKind::kPermits : ModeKind::kExclusive;
   lock.capacity = effect.mode.capacity;
   lock.next_order = effect.order + 1;
-  TicketImage ticket{.id = effect.id, .order = effect.order, .mode = effect.mode};
-  ticket.system = effect.system;
-  ticket.upgrade_of = effect.upgrade_of;
-  ticket.lease_end = effect.lease_end;
-  ticket.seq = effect.seq;
-  ticket.lease = effect.lease;
-  ticket.ttl = effect.ttl;
-  ticket.waiter_ttl = effect.waiter_ttl;
-  ticket.owner = effect.owner;
-  lock.tickets.push_back(ticket);
+  lock.tickets.push_back(ticket_of(effect));
   return true;
 }
 

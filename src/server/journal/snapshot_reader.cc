@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/base/thread.h"
+#include "src/machine/ticket_of.h"
 
 namespace holdfast::server {
 
