@@ -230,6 +230,14 @@ std::optional<std::string> home_based(const char* xdg, const char* under_home) {
   return std::nullopt;
 }
 
+// The folder of root, or of a user. `purpose` ends the sentence that a user without a home reads.
+Result<std::string> state_folder(const char* name, const char* purpose) {
+  if (::geteuid() == 0) return std::string("/var/lib/holdfast") + name;
+  const auto base = home_based("XDG_STATE_HOME", "/.local/state");
+  if (base) return *base + "/holdfast" + name;
+  return Error(Errc::kInvalidArgument, std::string("there is no home directory to ") + purpose);
+}
+
 Result<std::string> default_store() {
   if (::geteuid() == 0) return std::string("sqlite:///var/lib/holdfast/locks.db");
   const auto base = home_based("XDG_STATE_HOME", "/.local/state");
@@ -461,27 +469,15 @@ Result<StoreChoice> choose_store(const CommonOptions& common, const Config& conf
 }
 
 Result<std::string> default_fence_folder() {
-  if (::geteuid() == 0) return std::string("/var/lib/holdfast/fence");
-  const auto base = home_based("XDG_STATE_HOME", "/.local/state");
-  if (base) return *base + "/holdfast/fence";
-  return Error(Errc::kInvalidArgument,
-               "there is no home directory to keep records in: name a --file or a --state folder");
+  return state_folder("/fence", "keep records in: name a --file or a --state folder");
 }
 
 Result<std::string> default_ids_folder() {
-  if (::geteuid() == 0) return std::string("/var/lib/holdfast/ids");
-  const auto base = home_based("XDG_STATE_HOME", "/.local/state");
-  if (base) return *base + "/holdfast/ids";
-  return Error(Errc::kInvalidArgument,
-               "there is no home directory to keep the ids' files in: name one with --file");
+  return state_folder("/ids", "keep the ids' files in: name one with --file");
 }
 
 Result<std::string> default_server_folder() {
-  if (::geteuid() == 0) return std::string("/var/lib/holdfast/server");
-  const auto base = home_based("XDG_STATE_HOME", "/.local/state");
-  if (base) return *base + "/holdfast/server";
-  return Error(Errc::kInvalidArgument,
-               "there is no home directory to keep the journal in: name a folder with --data");
+  return state_folder("/server", "keep the journal in: name a folder with --data");
 }
 
 bool holds_secret(const std::string& url) { return may_hold_secret(url, 0) || !is_plain(url); }
