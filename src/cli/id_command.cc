@@ -181,9 +181,27 @@ int show_workers(const IdOptions& options) {
   const auto open = HostWorkers::open(*file);
   const auto found = open ? open->workers() : Result<std::vector<ids::HostWorker>>(open.error());
   if (!found) return id_failed(options, found.error());
-  Table table({"WORKER", "HELD", "PID", "SINCE", "RESERVED UNTIL"});
-  bool damaged = false;
+  std::vector<ids::LeasedWorker> here;
   for (const ids::HostWorker& each : *found) {
+    here.push_back({.worker = each.worker,
+                    .held = each.held,
+                    .pid = each.pid,
+                    .since = each.since,
+                    .reserved_until = each.reserved_until,
+                    .trouble = each.trouble});
+  }
+  return print_workers(options, here, /*with_hosts=*/false);
+}
+
+}  // namespace
+
+int print_workers(const IdOptions& options, const std::vector<ids::LeasedWorker>& workers,
+                  bool with_hosts) {
+  std::vector<std::string> head{"WORKER", "HELD", "PID", "SINCE", "RESERVED UNTIL"};
+  if (with_hosts) head.insert(head.begin() + 2, "HOST");
+  Table table(head);
+  bool damaged = false;
+  for (const ids::LeasedWorker& each : workers) {
     if (!each.trouble.empty()) {
       complain(printable(each.trouble));
       damaged = true;
@@ -192,21 +210,20 @@ int show_workers(const IdOptions& options) {
     const std::string since = id_time_text(each.since);
     const std::string until = id_time_text(each.reserved_until);
     if (options.common.json) {
-      print(to_line({{"worker", each.worker},
-                     {"held", each.held},
-                     {"pid", each.pid},
-                     {"since", since},
-                     {"reserved_until", until}}));
-    } else {
-      table.add({std::to_string(each.worker), each.held ? "yes" : "no", std::to_string(each.pid),
-                 since, until});
+      Json line{{"worker", each.worker}, {"held", each.held}};
+      if (with_hosts) line["host"] = each.host;
+      line.update({{"pid", each.pid}, {"since", since}, {"reserved_until", until}});
+      print(to_line(line));
+      continue;
     }
+    std::vector<std::string> row{std::to_string(each.worker), each.held ? "yes" : "no",
+                                 std::to_string(each.pid), since, until};
+    if (with_hosts) row.insert(row.begin() + 2, printable(each.host));
+    table.add(std::move(row));
   }
   if (!options.common.json) print(table.to_string(colour_wanted(), terminal_width()));
   return flush_output() && !damaged ? 0 : kExitError;
 }
-
-}  // namespace
 
 std::string id_time_text(milliseconds unix_time) { return iso_time(unix_time); }
 

@@ -6,9 +6,11 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "holdfast/ids/id.h"
 #include "holdfast/ids/layout.h"
+#include "holdfast/ids/leased_workers.h"
 #include "holdfast/ids/snowflake.h"
 #include "holdfast/result.h"
 #include "src/cli/options/options.h"
@@ -33,6 +35,9 @@ Result<void> check_id_layout(const IdOptions& options, const ids::Layout& layout
 std::string id_time_text(std::chrono::milliseconds unix_time);
 // Complains. Returns the exit status.
 int id_failed(const IdOptions& options, const Error& error);
+// A row for each worker number that was ever taken. Returns the exit status.
+int print_workers(const IdOptions& options, const std::vector<ids::LeasedWorker>& workers,
+                  bool with_hosts);
 // The lines of `init` about a layout, below its first one.
 std::string id_shape_text(const IdShape& shape);
 

@@ -131,30 +131,7 @@ int show_store_workers(const IdOptions& options) {
   const auto open = open_workers(options);
   const auto found = open ? open->workers() : Result<std::vector<ids::LeasedWorker>>(open.error());
   if (!found) return id_failed(options, found.error());
-  Table table({"WORKER", "HELD", "HOST", "PID", "SINCE", "RESERVED UNTIL"});
-  bool damaged = false;
-  for (const ids::LeasedWorker& each : *found) {
-    if (!each.trouble.empty()) {
-      complain(printable(each.trouble));
-      damaged = true;
-    }
-    if (each.pid == 0) continue;  // Nobody has ever taken it, or nothing is known of it.
-    const std::string since = id_time_text(each.since);
-    const std::string until = id_time_text(each.reserved_until);
-    if (options.common.json) {
-      print(to_line({{"worker", each.worker},
-                     {"held", each.held},
-                     {"host", each.host},
-                     {"pid", each.pid},
-                     {"since", since},
-                     {"reserved_until", until}}));
-    } else {
-      table.add({std::to_string(each.worker), each.held ? "yes" : "no", printable(each.host),
-                 std::to_string(each.pid), since, until});
-    }
-  }
-  if (!options.common.json) print(table.to_string(colour_wanted(), terminal_width()));
-  return flush_output() && !damaged ? 0 : kExitError;
+  return print_workers(options, *found, /*with_hosts=*/true);
 }
 
 int show_segments(const IdOptions& options) {
