@@ -20,6 +20,17 @@ constexpr int kCounterBits = 42;  // 12 above the variant's bits, 30 below them.
 constexpr std::uint64_t kCounterEnd = std::uint64_t{1} << kCounterBits;
 constexpr std::uint64_t kMillisEnd = std::uint64_t{1} << 48;
 
+// Time makes these ids grow, and random bits keep them apart: nothing has to be remembered.
+IdGuarantees by_chance() {
+  return {UniqueBy::kChance,
+          IdOrder::kObject,
+          /*survives_restart=*/true,
+          /*survives_clock_back=*/true,
+          /*survives_pause=*/true,
+          /*survives_fork=*/true,
+          /*survives_old_copy=*/true};
+}
+
 constexpr std::uint64_t low_bits(std::uint64_t value, int bits) {
   return value & ((std::uint64_t{1} << bits) - 1);
 }
@@ -135,15 +146,7 @@ UuidV7::UuidV7(IdClock* clock, RandomBits random)
 }
 UuidV7::~UuidV7() = default;
 Result<Id> UuidV7::next() { return impl_->get().next(); }
-IdGuarantees UuidV7::guarantees() const {
-  return {UniqueBy::kChance,
-          IdOrder::kObject,
-          /*survives_restart=*/true,
-          /*survives_clock_back=*/true,
-          /*survives_pause=*/true,
-          /*survives_fork=*/true,
-          /*survives_old_copy=*/true};
-}
+IdGuarantees UuidV7::guarantees() const { return by_chance(); }
 
 struct UlidState : GrowingState {
   using GrowingState::GrowingState;
@@ -177,15 +180,7 @@ Ulid::Ulid(IdClock* clock, RandomBits random)
 }
 Ulid::~Ulid() = default;
 Result<Id> Ulid::next() { return impl_->get().next(); }
-IdGuarantees Ulid::guarantees() const {
-  return {UniqueBy::kChance,
-          IdOrder::kObject,
-          /*survives_restart=*/true,
-          /*survives_clock_back=*/true,
-          /*survives_pause=*/true,
-          /*survives_fork=*/true,
-          /*survives_old_copy=*/true};
-}
+IdGuarantees Ulid::guarantees() const { return by_chance(); }
 
 std::optional<milliseconds> time_of(const Id& id) {
   if (id.form == IdForm::kNumber) return std::nullopt;
