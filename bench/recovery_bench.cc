@@ -11,7 +11,7 @@
 #include <benchmark/benchmark.h>
 
 #include "src/base/fnv.h"
-#include "src/server/journal/record.h"
+#include "src/server/record.h"
 #include "src/server/recovery.h"
 #include "src/server/testing/sim_journal.h"
 

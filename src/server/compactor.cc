@@ -1,4 +1,4 @@
-#include "src/server/journal/compactor.h"
+#include "src/server/compactor.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>

@@ -24,9 +24,9 @@
 #include "holdfast/result.h"
 #include "src/machine/image.h"
 #include "src/server/journal/journal.h"
-#include "src/server/journal/record.h"
 #include "src/server/kept_texts.h"
 #include "src/server/marks.h"
+#include "src/server/record.h"
 #include "src/server/traces.h"
 
 namespace holdfast::server {

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/server/journal/compactor.h"
+#include "src/server/compactor.h"
 #include "src/server/testing/shard_rig.h"
 
 namespace holdfast::server::testing {

@@ -1,4 +1,4 @@
-#include "src/server/journal/record.h"
+#include "src/server/record.h"
 
 #include <array>
 #include <cstring>

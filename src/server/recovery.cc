@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "src/server/journal/snapshot_reader.h"
+#include "src/server/snapshot_reader.h"
 
 namespace holdfast::server {
 namespace {

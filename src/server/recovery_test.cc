@@ -11,8 +11,8 @@
 #include "src/base/fnv.h"
 #include "src/machine/lock_machine.h"
 #include "src/machine/testing/dice.h"
-#include "src/server/journal/compactor.h"
-#include "src/server/journal/snapshot_reader.h"
+#include "src/server/compactor.h"
+#include "src/server/snapshot_reader.h"
 #include "src/server/testing/sim_journal.h"
 
 namespace holdfast::server {

@@ -14,7 +14,7 @@
 #include "src/base/random.h"
 #include "src/base/thread.h"
 #include "src/port/boot_timer.h"
-#include "src/server/journal/compactor.h"
+#include "src/server/compactor.h"
 #include "src/server/recovery.h"
 #include "src/server/shard.h"
 

@@ -17,7 +17,7 @@
 #include <asio/io_context.hpp>
 #include <gtest/gtest.h>
 
-#include "src/server/journal/compactor.h"
+#include "src/server/compactor.h"
 #include "src/server/journal/sqlite_journal.h"
 #include "src/server/recovery.h"
 #include "src/server/testing/sim_journal.h"

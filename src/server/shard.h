@@ -28,9 +28,9 @@
 
 #include "src/server/axis.h"
 #include "src/server/id_set.h"
-#include "src/server/journal/record.h"
 #include "src/server/kept_texts.h"
 #include "src/server/marks.h"
+#include "src/server/record.h"
 #include "src/server/recovery.h"
 #include "src/server/requests.h"
 #include "src/server/service.h"

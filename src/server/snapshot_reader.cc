@@ -1,4 +1,4 @@
-#include "src/server/journal/snapshot_reader.h"
+#include "src/server/snapshot_reader.h"
 
 #include <algorithm>
 #include <utility>

@@ -27,7 +27,7 @@
 #include "src/machine/image.h"
 #include "src/server/fold.h"
 #include "src/server/journal/journal.h"
-#include "src/server/journal/record.h"
+#include "src/server/record.h"
 
 namespace holdfast::server {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "src/server/journal/record.h"
+#include "src/server/record.h"
 #include "src/stores/etcd/keys.h"
 
 namespace holdfast::testing::cluster {

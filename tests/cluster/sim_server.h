@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "src/server/journal/compactor.h"
+#include "src/server/compactor.h"
 #include "src/server/shard.h"
 #include "tests/cluster/crowd.h"
 #include "tests/cluster/fiber.h"

@@ -22,7 +22,7 @@
 #include "src/base/thread.h"
 #include "src/port/alarms.h"
 #include "src/server/access/password.h"
-#include "src/server/sha1.h"
+#include "src/server/front/libraries/sha1.h"
 
 namespace holdfast::server {
 namespace {

@@ -12,10 +12,10 @@
 #include "src/client/registry.h"
 #include "src/port/registry.h"
 #include "src/port/store_url.h"
+#include "src/server/access/server_tls.h"
 #include "src/server/journal/journal.h"
 #include "src/server/journal/memory_journal.h"
 #include "src/server/journal/sqlite_journal.h"
-#include "src/server/server_tls.h"
 
 namespace holdfast::server {
 

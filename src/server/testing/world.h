@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "src/machine/testing/dice.h"
-#include "src/server/journal/compactor.h"
+#include "src/server/compactor.h"
 #include "src/server/shard.h"
 #include "src/server/testing/sim_asking.h"
 #include "src/server/testing/sim_journal.h"

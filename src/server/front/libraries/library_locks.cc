@@ -13,8 +13,8 @@
 #include "src/server/front/commands.h"
 #include "src/server/front/libraries/library_scripts.h"
 #include "src/server/front/libraries/library_steps.h"
+#include "src/server/front/libraries/sha1.h"
 #include "src/server/id_numbers.h"
-#include "src/server/sha1.h"
 
 namespace holdfast::server {
 namespace {

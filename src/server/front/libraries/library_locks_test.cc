@@ -9,7 +9,7 @@
 
 #include "src/base/clock.h"
 #include "src/server/front/libraries/library_scripts.h"
-#include "src/server/sha1.h"
+#include "src/server/front/libraries/sha1.h"
 #include "src/server/testing/plain_client.h"
 
 namespace holdfast::server {

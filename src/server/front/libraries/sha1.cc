@@ -1,4 +1,4 @@
-#include "src/server/sha1.h"
+#include "src/server/front/libraries/sha1.h"
 
 #include <array>
 #include <bit>
