@@ -5,8 +5,6 @@
 namespace holdfast::sql {
 namespace {
 
-constexpr char kDigits[] = "0123456789abcdef";
-
 int digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -44,16 +42,6 @@ std::string bytes_of(const machine::AcquisitionId& id) {
 machine::AcquisitionId id_of(std::string_view bytes) {
   if (bytes.size() != 16) return {};
   return {take(bytes.substr(0, 8)), take(bytes.substr(8))};
-}
-
-std::string to_hex(std::string_view bytes) {
-  std::string text;
-  text.reserve(2 * bytes.size());
-  for (const char c : bytes) {
-    text += kDigits[static_cast<unsigned char>(c) >> 4U];
-    text += kDigits[static_cast<unsigned char>(c) & 15U];
-  }
-  return text;
 }
 
 std::string from_hex(std::string_view text) {

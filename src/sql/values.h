@@ -37,8 +37,6 @@ using RowsPtr = std::shared_ptr<const Rows>;
 std::string bytes_of(const machine::AcquisitionId& id);
 // No id unless there are 16 bytes.
 machine::AcquisitionId id_of(std::string_view bytes);
-// "00ff" for two bytes.
-std::string to_hex(std::string_view bytes);
 // "00ff" as bytes; whatever is no such text ends it.
 std::string from_hex(std::string_view text);
 

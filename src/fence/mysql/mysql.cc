@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "holdfast/fence/sql.h"
+#include "src/base/hex.h"
 #include "src/fence/recorded.h"
 
 namespace holdfast::fence::mysql {
@@ -80,13 +81,7 @@ Result<std::optional<std::string>> ask(MYSQL* connection, const std::string& sta
 // Writes bytes as digits, because the rules of escaping depend on the connection's character set
 // and modes.
 std::string hexadecimal(std::string_view bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string out = "X'";
-  for (const char each : bytes) {
-    const auto byte = static_cast<unsigned char>(each);
-    out += {kDigits[byte / 16U], kDigits[byte % 16U]};
-  }
-  return out + "'";
+  return "X'" + base::hex_of(bytes) + "'";
 }
 
 std::string with(std::string statement, const std::string& resource, std::string_view token = "") {

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "src/base/hex.h"
 #include "src/base/random.h"
 #include "src/stores/mysql/guarantees.h"
 #include "src/stores/mysql/text.h"
@@ -226,8 +227,8 @@ sql::Request MysqlDialect::renew(const std::vector<port::RenewItem>& items, sql:
   std::string rows;
   std::string names;
   for (const port::RenewItem& item : items) {
-    const std::string id = item.id ? sql::to_hex(sql::bytes_of(item.id)) : "";
-    append(rows, "[\"" + sql::to_hex(item.name) + "\",\"" + id + "\"," +
+    const std::string id = item.id ? base::hex_of(sql::bytes_of(item.id)) : "";
+    append(rows, "[\"" + base::hex_of(item.name) + "\",\"" + id + "\"," +
                      std::to_string(item.seq) + ',' + text_of(item.ttl.count()) + ',' +
                      text_of(item.waiter_ttl.count()) + ']');
     append(names, text_of(std::string_view(item.name)));

@@ -8,13 +8,14 @@
 #include <string>
 #include <string_view>
 
+#include "src/base/hex.h"
 #include "src/machine/types.h"
 #include "src/sql/values.h"
 
 namespace holdfast::stores::mysql {
 
 inline std::string text_of(std::int64_t number) { return std::to_string(number); }
-inline std::string text_of(std::string_view bytes) { return "x'" + sql::to_hex(bytes) + "'"; }
+inline std::string text_of(std::string_view bytes) { return "x'" + base::hex_of(bytes) + "'"; }
 inline std::string text_of(const machine::AcquisitionId& id) {
   return id ? text_of(std::string_view(sql::bytes_of(id))) : "NULL";
 }

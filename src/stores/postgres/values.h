@@ -10,6 +10,7 @@
 
 #include <libpq-fe.h>
 
+#include "src/base/hex.h"
 #include "src/machine/types.h"
 #include "src/sql/values.h"
 
@@ -19,7 +20,7 @@ using sql::Param;
 using sql::Params;
 
 // "\x00ff": a bytea.
-inline std::string bytea_of(std::string_view bytes) { return "\\x" + sql::to_hex(bytes); }
+inline std::string bytea_of(std::string_view bytes) { return "\\x" + base::hex_of(bytes); }
 inline Param param_of(const machine::AcquisitionId& id) {
   if (!id) return std::nullopt;
   return bytea_of(sql::bytes_of(id));

@@ -8,6 +8,7 @@
 
 #include <openssl/evp.h>
 
+#include "src/base/hex.h"
 #include "src/stores/redis/script_texts.h"  // Generated from scripts/*.lua.
 
 namespace holdfast::stores::redis {
@@ -102,13 +103,7 @@ std::string sha1_of(const std::string& text) {
   if (EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha1(), nullptr) != 1) {
     std::abort();
   }
-  std::string hex;
-  for (unsigned int i = 0; i < size; ++i) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    hex += kDigits[digest[i] >> 4U];
-    hex += kDigits[digest[i] & 15U];
-  }
-  return hex;
+  return base::hex_of({reinterpret_cast<const char*>(digest.data()), size});
 }
 
 const Script& script(ScriptName name, ScriptClock clock, ScriptHost host) {

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "src/base/hex.h"
 #include "src/base/random.h"
 #include "src/port/examination.h"
 #include "src/stores/redis/doctor/doctor.h"
@@ -45,13 +46,7 @@ std::string printable(const std::string& mark) {
   const bool plain =
       std::all_of(mark.begin(), mark.end(), [](char c) { return c >= ' ' && c <= '~'; });
   if (plain) return mark.substr(0, 256);
-  std::string hex = "0x";
-  for (const char c : mark.substr(0, 64)) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    hex += kDigits[static_cast<unsigned char>(c) >> 4];
-    hex += kDigits[static_cast<unsigned char>(c) & 15];
-  }
-  return hex;
+  return "0x" + base::hex_of(mark.substr(0, 64));
 }
 
 class RecipeBackend final : public recipes::Backend,
