@@ -1,39 +1,16 @@
 // One etcd, and a prefix of its own for each case.
-#include "tests/records/place.h"
+#include "tests/records/server_place.h"
 #include "tests/support/etcd_server.h"
 
 namespace holdfast::testing {
-namespace {
-
-support::EtcdCluster& server() {
-  static support::EtcdCluster one;
-  return one;
-}
-
-class EtcdPlace final : public Place {
- public:
-  std::string url(const std::string& query) const override {
-    return with_query(server().url("/" + prefix_), query);
-  }
-  bool has_server() const override { return true; }
-  void kill_and_start() override {
-    server().kill9();
-    server().start();
-    server().await_health();
-  }
-  void pause() override { server().pause(); }
-  void resume() override { server().resume(); }
-
- private:
-  static inline int places_ = 0;
-  const std::string prefix_ = "test" + std::to_string(++places_);
-};
-
-}  // namespace
 
 std::vector<std::string> stores_under_test() { return {"etcd"}; }
 
-std::unique_ptr<Place> make_place(const std::string&) { return std::make_unique<EtcdPlace>(); }
+std::unique_ptr<Place> make_place(const std::string&) {
+  static support::EtcdCluster server;
+  return place_on(server, server.url("/" + next_name()),
+                  {.await_restart = [] { server.await_health(); }});
+}
 
 std::string no_place_because() { return support::EtcdCluster::unavailable().value_or(""); }
 
