@@ -248,6 +248,7 @@ Result<void> Snowflake::Impl::look(std::int64_t tick) {
   }
   const std::int64_t offset = (read.wall - read.boot).count();
   std::int64_t believed = offset_ns.load();
+  // A leap forward would use up the time of the ids, and nothing could take it back.
   if (const nanoseconds jump(offset - believed); jump > options.policy.forward_at_most) {
     return Error(Errc::kUnavailable,
                  "the wall clock jumped forward by " +
@@ -255,6 +256,7 @@ Result<void> Snowflake::Impl::look(std::int64_t tick) {
                      ms_text(options.policy.forward_at_most) +
                      ": set it right, or make the generator anew if it is right now");
   }
+  // The offset only grows, so logical time never goes back.
   while (offset > believed && !offset_ns.compare_exchange_weak(believed, offset)) continue;
   const nanoseconds wall =
       logical ? read.boot + nanoseconds(std::max(offset, believed)) : read.wall;
@@ -271,6 +273,7 @@ Result<void> Snowflake::Impl::look(std::int64_t tick) {
   std::int64_t end = last_time + 1;
   if (!logical) end = std::min(end, unit + borrow + 1);
   if (options.permit) end = std::min(end, options.permit->reserved_until.load());
+  // Within this tick next_in_unit() may give all ids between these two by itself.
   quick_from.store(packed(unit, 0), std::memory_order_relaxed);
   quick_below.store(packed(end, 0), std::memory_order_relaxed);
   seen_tick.store(tick, std::memory_order_release);
@@ -287,6 +290,8 @@ Result<Snowflake::Impl::Run> Snowflake::Impl::reserve(std::uint32_t wanted) {
     if (at != seen_tick.load(std::memory_order_acquire)) {
       if (auto looked = look(at); !looked) return looked.error();
     }
+    // The run begins after the last id: in the unit of the clock, or, if ids are ahead of it, in
+    // the last id's own unit.
     const std::int64_t unit = now.load(std::memory_order_relaxed);
     std::uint64_t seen = state.load(std::memory_order_relaxed);
     const std::int64_t time = time_of(seen);
@@ -296,9 +301,11 @@ Result<Snowflake::Impl::Run> Snowflake::Impl::reserve(std::uint32_t wanted) {
     Run run{.time = time, .first = sequence + 1, .count = 0};
     if (unit > time) {
       run = {.time = unit, .first = begin, .count = 0};
+    // Ids are further ahead than the policy lets them borrow: the clock was set back.
     } else if (!logical && time - unit > borrow) {
       if (auto back = gone_back(); !back) return back.error();
       continue;
+    // The unit, or the round in use, has no number left. The next unit may lie in the future.
     } else if (sequence == end) {
       run = {.time = time + 1, .first = begin, .count = 0};
       if (run.time - unit > borrow) {
@@ -310,6 +317,7 @@ Result<Snowflake::Impl::Run> Snowflake::Impl::reserve(std::uint32_t wanted) {
       return Error(Errc::kUnsupported,
                    "the layout's lifetime is over: move to a new layout in a namespace of its own");
     }
+    // Only time that is reserved may be given: a next holder of the worker begins after it.
     if (options.permit && run.time >= options.permit->reserved_until.load()) {
       if (auto more = ended(run.time); !more) return more.error();
       if (run.time >= options.permit->reserved_until.load()) {
@@ -318,6 +326,8 @@ Result<Snowflake::Impl::Run> Snowflake::Impl::reserve(std::uint32_t wanted) {
       continue;
     }
     run.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, end - run.first + 1));
+    // Whoever swaps the state owns the run. Another thread may have been first: then all is looked
+    // at again.
     const std::uint64_t word = packed(run.time, run.first + run.count - 1);
     if (state.compare_exchange_weak(seen, word)) {
       likely.store(word, std::memory_order_relaxed);

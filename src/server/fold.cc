@@ -90,6 +90,7 @@ bool Fold::on_effect(Effect& effect) {
     case EffectKind::kBroken: rest_.traces.leave(effect.name, {effect.token, effect.owner}); break;
     default: break;
   }
+  // All other changes are of a lock that an earlier record has brought in.
   const auto found = locks_.find(effect.name);
   if (found == locks_.end()) return false;
   FoldedLock& lock = found->second;
@@ -134,6 +135,7 @@ bool Fold::add_ticket(const Effect& effect) {
         effect.order < lock.next_order) {
       return false;
     }
+    // The first ticket decides what the name is used for.
     if (lock.tickets.empty()) {
       lock.kind = family(effect.mode.kind);
       lock.capacity = effect.mode.capacity;

@@ -104,7 +104,9 @@ Result<void> Recovery::give(std::span<LockImage> images) {
       if (!outline_.closed) extend(ticket);
     }
   }
+  // The machine checks each lock again, and stops at the first one that cannot be.
   const std::size_t restored = into_.machine.restore_locks(images);
+  // Noted only now, when prefetch() has had the time to load their places.
   for (const LockImage& image : images) {
     for (const TicketImage& ticket : image.tickets) {
       if (!outline_.closed && !ticket.system) into_.extended.insert(ticket.id);
@@ -164,6 +166,8 @@ Result<Recovered> Recovery::finish() {
     if (!read) return read.error();
     batches_[at] = {};
   }
+  // The outline has seen the first chunk only, and the fold all of them. A difference shows that
+  // a chunk is another snapshot's.
   if (fold_.now() != outline_.now || fold_.floor() != outline_.floor) {
     return Error(Errc::kCorruptState, "the snapshot's chunks are not of one snapshot");
   }

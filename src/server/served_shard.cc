@@ -220,6 +220,7 @@ Result<bool> ServedShard::Impl::try_once() {
     journal = *std::move(fresh);
   }
   const auto now = base::BootClock::now();
+  // With several shards the plan has chosen the moment, so it does not wait for a better one.
   const auto leads = journal->lead(options.address, is_one_of_several() ? now : now + kPatience);
   if (!leads) return leads;
   if (*leads) {
@@ -229,6 +230,7 @@ Result<bool> ServedShard::Impl::try_once() {
   const std::string leader = journal->leader();
   {
     const base::LocalLock lock(mutex);
+    // Clients know this leader already.
     if (leader == lead.leader) return false;
   }
   stand_by(leader);

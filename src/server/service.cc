@@ -143,6 +143,8 @@ Result<void> Service::Impl::recover() {
   keeps = journal->room() > 0;
   journal_id = journal->id();
   term = journal->term();
+  // A copy that was put back knows nothing of the grants since. So it grants nothing until every
+  // lease of that time has ended.
   const JournalAtOpen opening = journal->opening();
   found.began = opening.began;
   found.restored = opening.restored;
@@ -165,6 +167,7 @@ Result<void> Service::Impl::recover() {
   settled = opening.restored.empty();
   drift = base::wall_minus_boot();
 
+  // The floor of this term's tokens is committed before anything is granted.
   const auto first = shard->take_batch();
   if (commit(*first, /*may_wait=*/false) != Commit::kCommitted) {
     return Error(Errc::kUnavailable, "cannot start: " + journal->reason());
@@ -207,6 +210,7 @@ void Service::Impl::flush_soon() {
 
 void Service::Impl::flush() {
   const base::BootInstant now = base::BootClock::now();
+  // A batch of nothing only proves the lead, and many answers can share one proof.
   const bool only_confirms = lead_timer && !shard->has_bytes();
   if (only_confirms && now < next_confirm) return arm();
   if (keeps && shard->has_bytes() && shard->has_time()) {
@@ -365,6 +369,8 @@ std::unique_ptr<Journal> Service::Impl::stop() {
     stopping = true;
     changed.notify_one();
   }
+  // The journal's thread may wait for room or for the network. It ends before the loop takes its
+  // work over.
   journal->interrupt();
   if (thread.joinable()) thread.join();
   std::optional<CommitResult> last;
@@ -374,6 +380,7 @@ std::unique_ptr<Journal> Service::Impl::stop() {
     last = std::exchange(result, std::nullopt);
     left = std::exchange(outbound, std::nullopt);
   }
+  // The thread may have left a result that nobody took, and a batch that it had not begun.
   if (last && !stopped) take_result(*last);
   while (!stopped) {
     if (!left) left = shard->take_batch();
@@ -402,11 +409,13 @@ void Service::Impl::work() {
     std::optional<Shard::Outbound> batch;
     {
       const base::LocalLock lock(mutex);
+      // While the compactor works, its steps fill the time between two batches.
       if (!outbound && !stopping && !compactor->busy()) changed.wait_for(mutex, kLook);
       if (stopping) return;
       batch = std::exchange(outbound, std::nullopt);
     }
     if (const Commit seen = look(); seen != Commit::kCommitted) return report(seen);
+    // Clients wait for a batch, and nobody waits for the compactor.
     if (batch) {
       report(commit(*batch, /*may_wait=*/true));
       continue;

@@ -114,12 +114,15 @@ void Shard::submit(Instant boot, const Request& request, Done<Answer> done) {
   look_at_deadline(boot);
   advance(boot);
   const std::size_t before = filling_.writer.size();
+  // Asked before the step, which makes the ticket unclean by its own change.
   const bool was_clean = clean(id_of(request.action));
   Answer answer = apply(request);
   charge(client(request.client), before);
   if (!may_leave(request, answer, was_clean)) {
     return answer_when_committed(std::move(done), std::move(answer));
   }
+  // A release gives up what it had: at worst the lock stays taken until its lease ends. A renewal
+  // needs a proof that this server still leads, since the client counts on the lease from now on.
   if (!confirms_ || lets_go(request) || trusts_deadline_) return done(std::move(answer));
   filling_.confirms = true;
   filling_.waiting.push_back({filling_.told.size(), waiting_for(std::move(done), std::move(answer)),
@@ -164,6 +167,7 @@ std::optional<Error> Shard::refuse(Instant boot, const Request& request) {
                  "the journal cannot be written for now: make room on its disk, and stop programs "
                  "that keep its database busy");
   }
+  // The second half of the room is for clients that let go: their locks are of use to others.
   const std::size_t most = options_.client_backlog * (lets_go(request) ? 2 : 1);
   const ClientPtr who = client(request.client);
   if (who->backlog >= most || backlog_ >= most * kClientsShare) {
@@ -178,6 +182,7 @@ std::optional<Reply> Shard::refuse_late(const Request& request) {
   if (acquire == nullptr || request.issue == 0) return std::nullopt;
   const std::string name(acquire->name);
   if (!marks_.is_old(request.client, name, request.issue)) return std::nullopt;
+  // The lease of its ticket may end just now, and then the ticket does not count.
   step(machine::Tick{}, {});
   const auto lock = machine_.inspect(name);
   if (lock) {
@@ -236,6 +241,7 @@ Reply Shard::step(const machine::Action& action, const AcquisitionId& own) {
        next = machine_.next_event()) {
     machine_.apply({machine_.now(), machine::Tick{}}, effects_);
   }
+  // All changes go into the batch, except a renewal that the next recovery gives anyway.
   const bool renews = std::holds_alternative<machine::Renew>(action);
   for (Effect& effect : effects_) {
     const bool own_extension = renews && effect.kind == EffectKind::kExtended && effect.id == own;
@@ -271,6 +277,8 @@ void Shard::note(Effect effect, const AcquisitionId& own) {
     traces_.leave(effect.name, {effect.token, effect.owner});
   }
   Change told;
+  // The client of a ticket is told of its grant or its end, unless its own request did that: then
+  // the answer tells it.
   const auto route = routes_.find(effect.id);
   const bool ends = machine::ends_ticket(effect.kind);
   if (route != routes_.end() && effect.id != own && (ends || effect.kind == EffectKind::kGranted)) {
@@ -357,6 +365,8 @@ void Shard::submit_all(Instant boot, const std::vector<Request>& requests,
   look_at_deadline(boot);
   advance(boot);
   const std::size_t before = filling_.writer.size();
+  // First the shard foresees what each request would do, and then it applies all of them or none.
+  // Nothing comes in between, because one thread does both.
   step(machine::Tick{}, {});
   Service::AllOrNone all;
   for (std::size_t at = 0; at < requests.size() && !all.refused; ++at) {
@@ -427,6 +437,7 @@ void Shard::keep(Instant boot, const KeepText& wish, Done<std::optional<std::uin
   filling_.writer.add_kept(wish.key, next);
   filling_.names.insert(hash_of(place));
   charge(client({}), before);
+  // Later requests work on the new text. Their answers wait for the same commit.
   const Version answer(next.version);
   kept_.set(wish.key, std::move(next));
   answer_when_committed(std::move(done), answer);
@@ -577,6 +588,7 @@ std::optional<Shard::Outbound> Shard::take_closing_batch(Instant boot) {
   if (failed_ || under_way_ || (closing_ && closing_->empty())) return std::nullopt;
   if (!closing_) {
     advance(boot);
+    // The names are taken from the back, so that each one that was written can be dropped.
     closing_ = machine_.names("", SIZE_MAX);
     closing_->emplace_back();  // Below every name: the end.
     std::swap(closing_->front(), closing_->back());
@@ -621,6 +633,7 @@ void Shard::committed() {
 void Shard::deliver(Batch batch) {
   std::size_t answered = 0;
   for (std::size_t at = 0;; ++at) {
+    // An answer leaves after the changes that came before its request, and before those after it.
     while (answered < batch.waiting.size() && batch.waiting[answered].after <= at) {
       batch.waiting[answered++].answer(nullptr);
     }
@@ -641,6 +654,7 @@ void Shard::deliver(Batch batch) {
 void Shard::fail(const Error& reason, bool unknown) {
   if (failed_) return;
   failed_ = reason;
+  // An answer may ask anew, so both lists are taken out before the first one is called.
   std::vector<Later> waiting = std::move(filling_.waiting);
   if (under_way_) {
     const Error outcome(unknown ? Errc::kOutcomeUnknown : Errc::kUnavailable, reason.message());

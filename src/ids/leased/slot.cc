@@ -270,6 +270,7 @@ class SlotPermit final : public ReservingPermit {
     Error why(Errc::kUnavailable, where_ + " changes all the time: try again");
     for (int tries = 0; tries < kMostTries; ++tries) {
       const BootInstant by = BootClock::now() + setting_.request_timeout;
+      // The version keeps a holder that was displaced from writing over its successor.
       const auto replaced = records.replace(key_, version_, text, by);
       if (replaced && *replaced) {
         version_ = **replaced;
@@ -278,6 +279,7 @@ class SlotPermit final : public ReservingPermit {
       }
       if (!replaced) why = replaced.error();
       if (!replaced && why.code() != Errc::kOutcomeUnknown) return why;
+      // The answer was lost, or an earlier write of this holder came late. The record tells which.
       const auto there = records.read(key_, by);
       if (!there) return there.error();
       if (auto ours = compare(*there); !ours) return ours;
@@ -373,9 +375,12 @@ Result<std::optional<Claimed>> claim(const WorkersHead& head, std::uint64_t work
       return Error(Errc::kLost, where + ": another holder has taken the number over meanwhile");
     }
     if (state->token == token) return lost_data(where, "has this holder's token already");
+    // A holder whose clock is ahead has reserved time that others reach long after. Waiting for it
+    // costs more than another number.
     const std::int64_t now = layout.unit_of(clock.read().wall);
     const auto ahead = layout.spec().unit * (state->bounds.reserved_until - now);
     if (ahead > 2 * plan.step + plan.forward_at_most) return std::optional<Claimed>();
+    // Ids begin after all that earlier holders may have given.
     const std::int64_t last = layout.unit_of(layout.end()) - 1;
     const std::int64_t above =
         std::min(std::max(state->bounds.reserved_until - 1, start_above), last);
@@ -390,6 +395,7 @@ Result<std::optional<Claimed>> claim(const WorkersHead& head, std::uint64_t work
     next.bounds.reserved_until =
         std::max(next.bounds.reserved_until,
                  ReservingPermit::bound_at(layout, plan, std::max(above + 1, now)));
+    // Kept for the next try: if this write arrives late, its record shows this holder's token.
     tried = Claimed{std::move(next), 0, above};
     const auto replaced = records.replace(key, (*record)->version, tried->state.text(), by);
     if (replaced && *replaced) {

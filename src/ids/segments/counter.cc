@@ -73,17 +73,21 @@ Result<Range> Counter::take(std::uint64_t step, BootInstant by) {
                                            "' is given: go on in a namespace of another name");
     }
     const Range range{raised.next, std::min(step, raised.last - raised.next + 1)};
+    // A random writer marks the change. If its answer is lost, the next read shows by this mark
+    // whether the range was taken.
     const base::Random128 request = base::random_128();
     raised.next = range.end();
     raised.writer = base::to_hex(request.high, request.low);
     const auto replaced = records_.replace(head_.counter_key(), seen_->version, raised.text(), by);
     if (replaced && *replaced) {
+      // A counter that is ever below this went back: the store lost data.
       floor_ = raised.next;
       seen_ = LastSeen{std::move(raised), **replaced};
       if (auto ours = look_at_head(by); !ours) return ours.error();
       return range;
     }
     if (!replaced && replaced.error().code() != Errc::kOutcomeUnknown) return replaced.error();
+    // Either another process was faster, or the outcome is not known. Both need another read.
     seen_.reset();
     if (!replaced) {
       pending_ = Pending{std::move(raised.writer), range};
@@ -125,6 +129,7 @@ Result<std::optional<Range>> Counter::read(BootInstant by) {
   }
   floor_ = state->next;
   seen_ = LastSeen{*std::move(state), (*record)->version};
+  // If the counter still has the mark of the request whose answer was lost, its range is ours.
   const auto pending = std::exchange(pending_, std::nullopt);
   if (pending && pending->writer == seen_->state.writer) {
     if (auto ours = look_at_head(by); !ours) return ours.error();
