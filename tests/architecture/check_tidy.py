@@ -168,9 +168,12 @@ SCHEDULED = (*(f"src/session/{file}.cc" for file in (
              "src/stores/zookeeper/session/session_deadline.h",
              *(f"src/stores/{store}/guarantees.cc" for store in ("zookeeper", "etcd", "consul")),
              "src/stores/etcd/store_session.cc", "src/stores/consul/store_session.cc",
+             *(f"src/stores/failover/{file}.cc" for file in ("guarantees", "keeper")),
+             "src/stores/hybrid/filter.cc", "src/stores/etcd/journal/journal.cc",
+             "src/stores/etcd/journal/members.cc", "src/stores/redis/recipes/recipe_backend.cc",
              "src/cli/run/run_plan.cc", "src/cli/guard/guard.cc")
 # A part of a lease or session: `ttl / 3`, `Nanos(state.lease) * 2 / 3`.
-PART_OF_A_LEASE = re.compile(r"(?i)\b\w*(lease|ttl|length|granted|session)\w*(\(\))?\)?"
+PART_OF_A_LEASE = re.compile(r"(?i)\b\w*(authority|lease|ttl|length|granted|session)\w*(\(\))?\)?"
                              r"\s*(\*\s*\d+\s*)?/\s*(\d|k[A-Z])")
 
 

@@ -3,7 +3,7 @@
 //
 // L is what one renewal grants: the length of a lease, of a waiter's lease or of a store session.
 // All times count from the send of the request that granted it. S = L - slack is the part that its
-// holder counts on (ClockBound in src/session/deadline.h). With the default bound of clock errors,
+// holder counts on (src/base/clock_bound.h). With the default bound of clock errors,
 // and from 100 ms on, slack is 11 % of L at most: S >= 0.89 L.
 //
 // (1) A renewal is due at L/3 and may take L/3. After it has failed there is time for another one:
@@ -24,6 +24,12 @@
 //     that count are at least 9/10 of L/6 apart, so those two lie at least 3L/10 apart.
 // (8) A renewal may leave early with a batch that leaves anyway: by L/30 at most. So there are at
 //     most a ninth more renewals, and none is later.
+//
+// (9) A lease that others depend on, such as the lead of a service or the authority of a chain, is
+//     renewed every L/5. Whoever keeps it may look L/8 late, and a request takes L/5 at most. Two
+//     tries are over in time: 2 * (L/5 + L/8) + L/5 = 0.85 L < S.
+// (10) A place that is kept beside a lock of another store has a heartbeat every L/4, which takes
+//     L/4 at most. One may be lost: 3 * L/4 < S.
 //
 // Thread-safety: a value. Time: exact to a nanosecond, rounded down.
 #pragma once
@@ -69,6 +75,13 @@ class RenewalSchedule {
   constexpr Nanos least_between_confirmations() const { return confirm_every() * 9 / 10; }
   // Every session leaves this much between confirmations, however its store keeps it.
   constexpr Nanos safe_part() const { return lease_ / 2; }
+
+  // For a lease that others depend on. Each request takes as long at most.
+  constexpr Nanos lead_every() const { return lease_ / 5; }
+  constexpr Nanos lead_look() const { return lease_ / 8; }
+
+  // For a place beside another store's lock. Each heartbeat takes as long at most.
+  constexpr Nanos beat_every() const { return lease_ / 4; }
 
   // For a lease that a command runs under: from SIGTERM to SIGKILL, and from there to the end.
   constexpr Nanos longest_kill_after() const { return lease_ / 3; }

@@ -50,6 +50,18 @@ TEST(RenewalScheduleTest, APostponedRenewalIsRepeatedFourTimes) {
   });
 }
 
+TEST(RenewalScheduleTest, TwoTriesToKeepALeadAreOverInTime) {
+  for_each_length([](const RenewalSchedule& schedule, Nanos, Nanos sure) {
+    return 2 * (schedule.lead_every() + schedule.lead_look()) + schedule.lead_every() < sure;
+  });
+}
+
+TEST(RenewalScheduleTest, OneHeartbeatOfAPlaceBesideALockMayBeLost) {
+  for_each_length([](const RenewalSchedule& schedule, Nanos, Nanos sure) {
+    return 3 * schedule.beat_every() < sure;
+  });
+}
+
 TEST(RenewalScheduleTest, OneHeartbeatMayBeLost) {
   for_each_length([](const RenewalSchedule&, Nanos length, Nanos) {
     const auto waiting = RenewalSchedule::waiter_lease(std::chrono::floor<Duration>(length));

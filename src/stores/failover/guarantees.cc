@@ -1,5 +1,7 @@
 #include "src/stores/failover/guarantees.h"
 
+#include "holdfast/detail/renewal_schedule.h"
+
 namespace holdfast::stores::failover {
 
 Guarantees guarantees(std::chrono::milliseconds authority) {
@@ -13,7 +15,8 @@ Guarantees guarantees(std::chrono::milliseconds authority) {
   result.survives_restart = result.survives_failover = false;
   result.min_ttl = authority;
   result.max_ttl = std::chrono::hours(24);
-  result.least_renewal = authority / 2;
+  result.least_renewal =
+      std::chrono::floor<std::chrono::milliseconds>(detail::RenewalSchedule(authority).safe_part());
   result.faults = {
       {"the active store is away for everybody", Guarantee::kYes, Guarantee::kYes,
        "holders are lost, the drain is waited for, then the next store is used under a new epoch"},

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "holdfast/detail/renewal_schedule.h"
+#include "src/base/clock_bound.h"
 #include "src/base/random.h"
 #include "src/base/thread.h"
 
@@ -11,6 +13,7 @@ namespace {
 
 using base::BootClock;
 using base::BootInstant;
+using detail::RenewalSchedule;
 using port::AcquisitionState;
 using port::AcquisitionStatus;
 using std::chrono::milliseconds;
@@ -24,11 +27,8 @@ std::uint32_t unix_seconds() {
                                         .count());
 }
 
-// Less than the lease, by what two clocks may differ.
-BootInstant sure_end(BootInstant sent, port::Duration lease) {
-  const std::chrono::nanoseconds margin = milliseconds(10);
-  return sent + lease - lease / 50 - std::min<std::chrono::nanoseconds>(margin, lease / 10);
-}
+// Twice the rate error that a lock counts with: an authority decides for all locks of a store.
+constexpr base::ClockBound kBound{.rate_error_ppm = 20'000};
 
 std::string random_id() {
   const base::Random128 random = base::random_128();
@@ -42,7 +42,7 @@ SwitchFsm::Terms terms_of(const Keeper::Settings& settings, std::size_t stores) 
   terms.first.authority_ms = static_cast<std::uint32_t>(settings.authority.count());
   terms.first.longest_ms = terms.first.authority_ms;
   terms.stores = static_cast<std::uint32_t>(stores);
-  terms.tick = settings.authority / 5;
+  terms.tick = RenewalSchedule(settings.authority).lead_every();
   terms.patience = settings.patience;
   terms.settled = settings.settled;
   return terms;
@@ -129,8 +129,8 @@ void Keeper::rest_until(BootInstant until) {
     {
       const base::LocalLock lock(mutex_);
       if (end_ || (!needed && (wake_ || ordered_))) return;
-      woken_.wait_for(mutex_, std::min<std::chrono::nanoseconds>(until - now,
-                                                                settings_.authority / 8));
+      woken_.wait_for(mutex_, std::min<std::chrono::nanoseconds>(
+                                  until - now, RenewalSchedule(settings_.authority).lead_look()));
     }
     keep_alive(/*now=*/false);
   }
@@ -349,7 +349,7 @@ bool Keeper::take(Held& held, const std::string& name, const machine::Mode& mode
   const auto taken = await<AcquisitionState>(
       [&](port::Done<AcquisitionState> done) { anchor_->acquire(request, std::move(done)); });
   if (taken && taken->status == AcquisitionStatus::kHeld) {
-    held.sure_until = sure_end(held.sent, std::min(taken->lease, anchor_ttl_));
+    held.sure_until = kBound.safe_deadline(held.sent, std::min(taken->lease, anchor_ttl_));
     if (held.sure()) return true;
   }
   if (!taken) last_error_ = taken.error().message();
@@ -372,7 +372,7 @@ void Keeper::keep_alive(bool now) {
   const BootInstant at = BootClock::now();
   for (Held* held : {&share_, &report_, &claim_, &drain_}) {
     if (held->name.empty()) continue;
-    if (!now && at - held->sent < settings_.authority / 5) continue;
+    if (!now && at - held->sent < RenewalSchedule(settings_.authority).lead_every()) continue;
     renewed.push_back(held);
     items.push_back({held->name, held->id, ++held->seq, anchor_ttl_, anchor_ttl_, {}});
   }
@@ -391,7 +391,7 @@ void Keeper::keep_alive(bool now) {
       if (&held == &share_) drop_authority();
       held = {};
     } else if (state->seq == held.seq) {
-      const BootInstant end = sure_end(at, std::min(state->lease, anchor_ttl_));
+      const BootInstant end = kBound.safe_deadline(at, std::min(state->lease, anchor_ttl_));
       held.sure_until = std::max(held.sure_until, end);
     }
   }
@@ -406,7 +406,9 @@ Keeper::Opened* Keeper::opened(std::uint32_t place) {
   if (link.store) return &link;
   port::StoreContext context = context_;
   context.listener = settings_.listener_of(place);
-  context.open_by = BootClock::now() + std::min<milliseconds>(kOpen, settings_.authority / 3);
+  context.open_by =
+      BootClock::now() + std::min<std::chrono::nanoseconds>(
+                             kOpen, RenewalSchedule(settings_.authority).request_time());
   auto store = chain_[place].factory(chain_[place].url, context);
   if (!store) {
     last_error_ = store.error().message();
@@ -420,7 +422,8 @@ Keeper::Opened* Keeper::opened(std::uint32_t place) {
 }
 
 BootInstant Keeper::soon() const {
-  return BootClock::now() + std::min<milliseconds>(kRequest, settings_.authority / 5);
+  return BootClock::now() + std::min<std::chrono::nanoseconds>(
+                                kRequest, RenewalSchedule(settings_.authority).lead_every());
 }
 
 template <typename T>

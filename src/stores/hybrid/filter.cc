@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include "holdfast/detail/renewal_schedule.h"
 #include "src/base/random.h"
 #include "src/base/thread.h"
 
@@ -88,7 +89,7 @@ Filter::TicketPtr Filter::enter(const std::string& name, bool may_wait, port::Ow
   ticket->owner = std::move(owner);
   ticket->hear = std::move(hear);
   begin_anew(ticket);
-  beat_timer_.arm(BootClock::now() + settings_.lease / 4);
+  beat_timer_.arm(BootClock::now() + detail::RenewalSchedule(settings_.lease).beat_every());
   return ticket;
 }
 
@@ -214,7 +215,7 @@ void Filter::on_pushes_missed() {
 
 void Filter::on_beat() {
   if (stopped_ || tickets_.empty()) return;
-  beat_timer_.arm(BootClock::now() + settings_.lease / 4);
+  beat_timer_.arm(BootClock::now() + detail::RenewalSchedule(settings_.lease).beat_every());
   if (beating_ || !store_) return;
   std::vector<TicketPtr> asked;
   std::vector<port::RenewItem> items;
@@ -225,7 +226,7 @@ void Filter::on_beat() {
   }
   if (items.empty()) return;
   beating_ = true;
-  const auto deadline = BootClock::now() + settings_.lease / 4;
+  const auto deadline = BootClock::now() + detail::RenewalSchedule(settings_.lease).beat_every();
   run([store = store_.get(), items = std::move(items), deadline, weak = weak_from_this(),
        asked = std::move(asked)] {
     store->renew(items, deadline,

@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "src/base/clock_bound.h"
 #include "src/base/printable.h"
 #include "src/base/random.h"
 #include "src/port/outcome.h"
@@ -39,12 +40,6 @@ std::string sixteen(std::uint64_t token) {
 }
 
 AcquisitionState state_of(AcquisitionStatus status) { return {.status = status}; }
-
-// The most that two clocks differ by over a lease. The session counts the same.
-BootClock::duration slack(port::Duration ttl) {
-  const BootClock::duration exact = ttl;
-  return exact / 100 + std::min<BootClock::duration>(milliseconds(10), exact / 10);
-}
 
 }  // namespace
 
@@ -324,7 +319,7 @@ void Engine::settle(const EntryPtr& entry) {
   const std::string name = entry->request.name;
   Try& tried = *entry->tried;
   if (nodes_.forbidden()) tried.attempt.forbid();
-  const BootInstant sure = tried.sent + entry->request.ttl - slack(entry->request.ttl);
+  const BootInstant sure = base::ClockBound().safe_deadline(tried.sent, entry->request.ttl);
   const bool in_time = instant() < sure && BootClock::now() < tried.until;
   if (!tried.attempt.decided() && in_time) {
     if (entry->request.may_wait && tried.attempt.count(Vote::kBusy) > 0) give_up_soon(entry);
@@ -358,7 +353,7 @@ void Engine::on_held(const std::string& name, Lock& lock, const EntryPtr& entry)
   const bool dead = entry->queued && entry->alive_until <= instant();
   if (nodes_.address().tokens) entry->token = tried.attempt.token();
   entry->phase = Phase::kHeld;
-  entry->sure_until = tried.sent + entry->request.ttl - slack(entry->request.ttl);
+  entry->sure_until = base::ClockBound().safe_deadline(tried.sent, entry->request.ttl);
   entry->state.status = AcquisitionStatus::kHeld;
   entry->state.token = {0, entry->token};
   entry->state.seq = tried.counts_from;

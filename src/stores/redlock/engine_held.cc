@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "src/base/clock_bound.h"
 #include "src/base/printable.h"
 #include "src/port/outcome.h"
 #include "src/port/owner_json.h"
@@ -182,7 +183,7 @@ void Engine::renew_held(const port::RenewItem& item, const EntryPtr& entry, Boot
           state.seq = terms->seq;
           state.lease = port::Duration(terms->lease);
           if (entry && state.seq == item.seq) {
-            entry->sure_until = sent + state.lease - state.lease / 100;
+            entry->sure_until = base::ClockBound().safe_deadline(sent, state.lease);
             entry->state = state;
           }
           return done(state);

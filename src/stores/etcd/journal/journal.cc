@@ -5,6 +5,7 @@
 #include <sstream>
 #include <utility>
 
+#include "holdfast/detail/renewal_schedule.h"
 #include "src/base/random.h"
 #include "src/stores/etcd/keys.h"
 #include "src/stores/etcd/requests.h"
@@ -337,7 +338,7 @@ void EtcdJournal::keep_leading() {
   const BootInstant now = BootClock::now();
   if (leader_ == 0 || keeping_ || now < next_keep_) return;
   if (now >= leads_until() && !no_room_) return;
-  const auto pause = std::chrono::milliseconds(length_) / 5;
+  const auto pause = detail::RenewalSchedule(length_).lead_every();
   next_keep_ = now + pause;
   keeping_ = true;
   rpc_->keep_alive(keeper_ % rpc_->servers(), lease_, now + pause,
@@ -565,7 +566,8 @@ Commit EtcdJournal::judge_refusal(const wire::TxnResponse& answer, const Own* ow
 Commit EtcdJournal::look() {
   const BootInstant now = BootClock::now();
   if (now >= next_size_) ask_size();
-  if (leader_ != 0 && now < leads_until() - length_ * 3 / 4) return Commit::kCommitted;
+  const auto fresh = detail::RenewalSchedule(length_).beat_every();
+  if (leader_ != 0 && now < leads_until() - length_ + fresh) return Commit::kCommitted;
   return confirm();
 }
 

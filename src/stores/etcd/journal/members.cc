@@ -5,6 +5,7 @@
 #include <sstream>
 #include <utility>
 
+#include "holdfast/detail/renewal_schedule.h"
 #include "src/stores/etcd/journal/journal.h"
 #include "src/stores/etcd/keys.h"
 #include "src/stores/etcd/requests.h"
@@ -17,7 +18,7 @@ namespace {
 using base::BootClock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kBetweenLooks = milliseconds(EtcdMembers::kLease) / 3;
+constexpr auto kBetweenLooks = detail::RenewalSchedule(EtcdMembers::kLease).renew_after();
 constexpr milliseconds kFarewell{1'000};
 constexpr int kEntryFormat = 1;
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "holdfast/detail/renewal_schedule.h"
 #include "src/base/hex.h"
 #include "src/base/random.h"
 #include "src/port/examination.h"
@@ -216,7 +217,8 @@ class RecipeBackend final : public recipes::Backend,
  private:
   // So that a renewal can be tried again.
   std::chrono::milliseconds answer_time() const {
-    return std::min(kLongestAnswer, options_.session / 3);
+    return std::min(kLongestAnswer, std::chrono::floor<std::chrono::milliseconds>(
+                                        detail::RenewalSchedule(options_.session).request_time()));
   }
   bool redisson() const { return options_.recipe == Recipe::kRedisson; }
   static std::string nonce() { return base::to_hex(base::random_128().high, 0).substr(0, 16); }
