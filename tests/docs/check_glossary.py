@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 GLOSSARY = "docs/internals/glossary.md"
+RULES = "docs/internals/rules.md"
 EXCEPTIONS = "tests/docs/glossary_exceptions.txt"
 REPLACED = "## Words that were replaced"
 CODE_FOLDERS = ("src", "include", "lab")
@@ -97,6 +98,19 @@ def shared_without_row(sources, names):
             if len(where) >= SHARED and name not in EVERYDAY and name not in names]
 
 
+CITED = re.compile(r"\b(rule|lesson)s? (\d+(?:(?:, | and )(?:rule )?\d+)*)\b")
+
+
+def rules_without_row(texts, page):
+    """Rules and lessons that a comment or page names, and that docs/internals/rules.md does not have."""
+    kinds = dict(zip(("rule", "lesson"), page.split("## Lessons")))
+    known = {(kind, row[0]) for kind, part in kinds.items() for row in rows_of(part)}
+    cited = {(kind, number) for text in texts for kind, numbers in CITED.findall(text)
+             for number in re.findall(r"\d+", numbers)}
+    return [f"{RULES}: a comment or page names {kind} {number}: give it a row"
+            for kind, number in sorted(cited - known)]
+
+
 def source_files(root):
     return [path for folder in CODE_FOLDERS for path in sorted((root / folder).rglob("*"))
             if path.suffix in (".h", ".cc")]
@@ -125,6 +139,7 @@ def main():
     exceptions = [line for line in (root / EXCEPTIONS).read_text(encoding="utf-8").splitlines()
                   if line and not line.startswith("#")]
     problems += problems_of(uses, exceptions)
+    problems += rules_without_row(texts.values(), (root / RULES).read_text(encoding="utf-8"))
     if not names or not types or not words or not sources:
         problems.append(f"{GLOSSARY}: its tables are not as this test reads them")
     for problem in problems:

@@ -137,6 +137,13 @@ class GlossaryTest(unittest.TestCase):
         self.assertTrue(check_glossary.problems_of([], ["a.h: Place"]))
         self.assertTrue(check_glossary.problems_of(["b.h: Place"], []))
 
+    def test_a_rule_without_a_row_is_caught(self):
+        page = "| rule | demands |\n|---|---|\n| 3 | a |\n## Lessons\n| 4 | b |\n"
+        def check(*texts):
+            return check_glossary.rules_without_row(texts, page)
+        self.assertEqual(check("as rule 3 says", "(lesson 4)", "// a rule."), [])
+        self.assertEqual(len(check("rules 3 and 33", "lesson 3", "safety rule 5")), 3)
+
     def test_a_type_of_three_layers_needs_a_row(self):
         def missing(paths, type_name="Engine", names=()):
             sources = {path: f"struct {type_name} {{\n" for path in paths}
