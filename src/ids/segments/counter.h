@@ -1,7 +1,6 @@
 // The records of a namespace of segments, and ranges taken from its counter by compare-and-set.
 //
-//   ids/NAME                      the head: which incarnation the counter has, first and last
-// number
+//   ids/NAME                      the head: the counter's incarnation, first and last number
 //   ids/NAME/INCARNATION/counter  the counter: the next number, and who raised it last
 //
 // A process that has read the counter once takes a range by one replace() of the version that it
