@@ -143,16 +143,8 @@ Result<void> read_names(const toml::table& names, const std::string& file, Confi
 
 Result<void> read_serve(const toml::table& table, const std::string& file, ServeOptions& into) {
   TableReader serve(table, file);
-  serve.text("listen", into.listen);
-  serve.text("http", into.http);
-  serve.text("http_host", into.http_hosts);
-  serve.text("data", into.data);
-  serve.text("journal", into.journal);
+  for (const ServeText& each : kServeTexts) serve.text(each.key, into.*each.field);
   serve.value("shards", into.shards, read_shards);
-  serve.text("advertise", into.advertise);
-  serve.text("users", into.users);
-  serve.text("tls_cert", into.tls_cert);
-  serve.text("tls_key", into.tls_key);
   serve.flag("plaintext", into.plaintext);
   return serve.finish();
 }
@@ -425,21 +417,15 @@ Result<void> load_config(const std::optional<std::string>& file, Config& into) {
 
 void fill_serve(ServeOptions& options, const Config& config) {
   const ServeOptions& written = config.serve;
-  const auto fill = [](std::optional<std::string>& option, const std::optional<std::string>& by) {
-    if (!option) option = by;
-  };
-  fill(options.listen, written.listen);
-  fill(options.http, written.http);
-  fill(options.http_hosts, written.http_hosts);
-  if (!options.data && !options.journal) {
-    options.data = written.data;
-    options.journal = written.journal;
+  // One place for the journal replaces the other one.
+  const bool has_place = options.data || options.journal;
+  for (const ServeText& each : kServeTexts) {
+    const bool is_place = each.field == &ServeOptions::data || each.field == &ServeOptions::journal;
+    if (!(options.*each.field) && !(is_place && has_place)) {
+      options.*each.field = written.*each.field;
+    }
   }
   if (!options.shards) options.shards = written.shards;
-  fill(options.advertise, written.advertise);
-  fill(options.users, written.users);
-  fill(options.tls_cert, written.tls_cert);
-  fill(options.tls_key, written.tls_key);
   options.plaintext = options.plaintext || written.plaintext;
 }
 

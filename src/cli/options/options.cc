@@ -360,17 +360,13 @@ Result<void> check_serve(const ServeOptions& options) {
 Result<void> parse_serve(const Arguments& arguments, ServeOptions& into) {
   OptionTable table("serve");
   add_messages(table, into.common);
-  table.value("--listen", into.listen, read_text);
-  table.value("--http", into.http, read_text);
-  table.value("--http-host", into.http_hosts, read_text);
-  table.value("--data", into.data, read_text, "folder");
-  table.value("--journal", into.journal, read_text, "sqlite:|etcd://|memory:");
+  for (const ServeText& each : kServeTexts) {
+    std::string name = std::string("--") + each.key;
+    std::replace(name.begin(), name.end(), '_', '-');
+    table.value(name, into.*each.field, read_text, each.offers);
+  }
   table.exclusive({"--data", "--journal"});
   table.value("--shards", into.shards, read_shards);
-  table.value("--advertise", into.advertise, read_text);
-  table.value("--users", into.users, read_text, "file");
-  table.value("--tls-cert", into.tls_cert, read_text, "file");
-  table.value("--tls-key", into.tls_key, read_text, "file");
   table.flag("--plaintext", into.plaintext);
   table.flag("--clients-stopped", into.clients_stopped);
   auto parsed = table.parse(arguments);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "holdfast/mode.h"
@@ -135,6 +136,24 @@ struct ServeOptions {
   std::optional<std::string> tls_key;
   bool plaintext = false;
   bool clients_stopped = false;
+};
+
+// The options of `serve` that are texts: a row is an option, and a key of the configuration's table.
+struct ServeText {
+  const char* key;  // "tls_cert": the option is --tls-cert.
+  std::optional<std::string> ServeOptions::*field;
+  std::string_view offers = "text";  // As in OptionTable::value().
+};
+inline constexpr ServeText kServeTexts[] = {
+    {"listen", &ServeOptions::listen},
+    {"http", &ServeOptions::http},
+    {"http_host", &ServeOptions::http_hosts},
+    {"data", &ServeOptions::data, "folder"},
+    {"journal", &ServeOptions::journal, "sqlite:|etcd://|memory:"},
+    {"advertise", &ServeOptions::advertise},
+    {"users", &ServeOptions::users, "file"},
+    {"tls_cert", &ServeOptions::tls_cert, "file"},
+    {"tls_key", &ServeOptions::tls_key, "file"},
 };
 
 struct ServerToolOptions {
