@@ -143,6 +143,7 @@ void Engine::renew(const std::vector<port::RenewItem>& items, BootInstant now, B
       gathered->results[i] = broken->second;
       continue;
     }
+    // A handle or process that adopts a lease begins an acquisition that only holds.
     RunningPtr running = find(item.name, item.id);
     if (!running && item.adopts && traits_.keeps) {
       if (auto error = refuse_ttl(item.ttl)) {
@@ -161,6 +162,7 @@ void Engine::renew(const std::vector<port::RenewItem>& items, BootInstant now, B
     if (!running) continue;
     Actions actions;
     const bool held = running->acquisition.held();
+    // Most renewals send nothing: the session keeps all locks of this client.
     if (auto state = running->acquisition.renew(item, now, deadline, context, actions)) {
       gathered->results[i] = *std::move(state);
       continue;

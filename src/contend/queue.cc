@@ -141,6 +141,7 @@ Decision decide(std::span<const QueueEntry> queue, const machine::AcquisitionId&
   if (me == kNone) return {Verdict::kGone};
   if (queue[me].key.shape == Shape::kUpgrade) return decide_upgrade(queue, me, record);
   const std::size_t head = head_of(queue);
+  // The head decides what the name is used for. Whatever else is asked for is refused.
   if (head < me && counts_permits(queue[head].key) != counts_permits(queue[me].key)) {
     return {Verdict::kMismatch, head};
   }
@@ -151,6 +152,7 @@ Decision decide(std::span<const QueueEntry> queue, const machine::AcquisitionId&
     case Shape::kExclusive:
     case Shape::kUpgrade: break;
   }
+  // An exclusive entry holds when nothing stands before it.
   const std::size_t blocker = before(queue, me);
   if (blocker == kNone) return {Verdict::kHolds};
   return {Verdict::kWaits, blocker, waiting_before(holders(queue, record, record_rev), me)};

@@ -50,6 +50,7 @@ std::vector<LockEvent> differences(const std::vector<LockInfo>& before,
     for (const HolderInfo& holder : lock.holders) holders_after.emplace(lock.name, holder.token);
   }
   std::vector<LockEvent> events;
+  // Ends come first, then grants, then waits: in the order in which they can have happened.
   for (const LockInfo& lock : before) {
     for (const WaiterInfo& waiter : lock.waiters) waiters_before.insert(waiter_key(lock, waiter));
     for (const HolderInfo& holder : lock.holders) {

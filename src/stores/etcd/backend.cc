@@ -173,6 +173,7 @@ void EtcdBackend::send_write(std::uint64_t epoch, const std::string& lock, const
     const std::string key = keys_.contenders(lock) + contend::to_text(place.key);
     wire::TxnRequest txn;
     add_guard(txn, *guard);
+    // The write is refused if the contender has gone, or if it is another session's by now.
     compare_created(txn, key, place.order);
     compare_lease(txn, key, guard->lease);
     put(txn, key, contend::to_text(details), guard->lease);

@@ -88,6 +88,8 @@ void Acquisitions::acquire(port::AcquireRequest request, port::Done<State> done)
       return use ? send(entry, std::move(done)) : done(parked(entry, keeper_.why_not()));
     case Added::kKnown: break;
   }
+  // The session asks again about an acquisition that is known. It goes on only in the store and
+  // epoch in which it began.
   entry = find(entry->request.name, entry->request.id);
   if (!entry) return done(state_of(AcquisitionStatus::kGone));
   if (entry->phase == Phase::kParked) return done(state_of(AcquisitionStatus::kWaiting));
@@ -109,6 +111,7 @@ std::optional<Result<Acquisitions::State>> Acquisitions::acquire_here(
   const port::AcquireRequest asked = stored(request, *use);
   std::optional<Result<State>> answer;
   Result<std::string> stamp = use->stamp;
+  // The stamp is read with the grant: a store that forgot its locks has forgotten the stamp, too.
   if (use->forgetful) {
     const auto both = use->store->acquire_and_read_inline(asked, keeper_.stamp_name());
     if (both && *both) stamp = (*both)->value;
@@ -121,6 +124,7 @@ std::optional<Result<Acquisitions::State>> Acquisitions::acquire_here(
     entries_.erase(request.id);
     return std::nullopt;
   }
+  // Another thread may have ended it during the request.
   if (find(request.name, request.id) != entry) return state_of(AcquisitionStatus::kGone);
   if (settled(entry, *answer)) return answer;
   return compared(entry, **answer, stamp);

@@ -339,6 +339,7 @@ void Gate::end(const port::AcquisitionRequest& request, bool release, port::Done
     return release ? arbiter_->release(asked, std::move(done))
                    : arbiter_->cancel(asked, std::move(done));
   }
+  // The arbiter is asked to end whatever it may have heard of, answered or not.
   const bool there = entry->phase == Phase::kAsking || entry->phase == Phase::kThere ||
                      entry->phase == Phase::kEnding || entry->maybe_there;
   const bool first = entry->phase != Phase::kEnding;
@@ -347,6 +348,7 @@ void Gate::end(const port::AcquisitionRequest& request, bool release, port::Done
     if (entry->held) {
       forget(request.name);
       Lock& lock = lock_of(request.name);
+      // Nobody else was met: for a while the next acquire asks filter and arbiter at once.
       const bool alone = !entry->met && !request.others_wait && !lock.next && !lock.trying;
       if (alone) lock.calm_until = BootClock::now() + kCalm;
     }

@@ -28,6 +28,8 @@ void Gate::beat(const port::RenewItem& item, base::BootInstant deadline, port::D
   if (!entry || entry->phase == Phase::kEnding) {
     return done(State{.status = AcquisitionStatus::kGone});
   }
+  // Its lease as a waiter has ended, and only this client knew of it.
+  // A ticket at the arbiter ends there.
   if (is_dead(*entry) && entry->phase != Phase::kThere) {
     drop(entry);
     return done(State{.status = AcquisitionStatus::kGone});
@@ -35,6 +37,7 @@ void Gate::beat(const port::RenewItem& item, base::BootInstant deadline, port::D
   entry->alive_until = std::max(entry->alive_until, settings_.now() + item.waiter_ttl);
   entry->seq = std::max(entry->seq, item.seq);
   if (entry->trouble) return done(*std::exchange(entry->trouble, std::nullopt));
+  // A wait in this client costs no request. Only a place at the arbiter is renewed there.
   switch (entry->phase) {
     case Phase::kLocal:
     case Phase::kPaused: return done(waiting(entry));

@@ -208,6 +208,7 @@ void Engine::on_written(const StepPtr& step, const Answer& answer) {
       return answer_all(step);
     case Reply::Kind::kMissing:
     case Reply::Kind::kConflict:
+      // A guess was made without reading, so this is the first look and no lost race.
       if (step->guessed) return read(step);
       return again(step, nullptr);
     case Reply::Kind::kRefused:

@@ -232,6 +232,8 @@ void Engine::on_taken(const EntryPtr& entry, const TryPtr& tried, std::size_t no
 void Engine::vote(Try& tried, std::size_t node, const Result<Reply>& reply) {
   std::string& words = tried.words[node];
   if (nodes_.forbidden()) tried.attempt.forbid();
+  // Without an answer the node may have granted it, and has to be released. With another error it
+  // surely did nothing.
   if (!reply) {
     words = reply.error().message();
     if (reply.error().code() == Errc::kOutcomeUnknown) {
@@ -246,6 +248,7 @@ void Engine::vote(Try& tried, std::size_t node, const Result<Reply>& reply) {
   if (word == "granted") {
     const auto floor = fields.amount<std::uint64_t>();
     words = "granted it";
+    // A counter above all that grants can have made would use up the tokens: it does not count.
     if (fields.good() && nodes_.is_plausible(node, floor)) {
       return tried.attempt.on_granted(node, floor);
     }
@@ -261,6 +264,7 @@ void Engine::vote(Try& tried, std::size_t node, const Result<Reply>& reply) {
   words = reply->text;
   if (word == "toolong") tried.refused = Errc::kInvalidArgument;
   if (word == "corrupt") tried.refused = Errc::kCorruptState;
+  // The node belongs to another list of servers, which may have a majority without this one.
   if (word == "foreign") tried.attempt.forbid();
   if (nodes_.note(node, word) && word == "quarantine") {
     words = "lost its memory: takes no part for " +

@@ -202,6 +202,7 @@ Result<port::Store::Grants> Operations::acquire_all(
   std::vector<AcquisitionState> held;
   bool all_free = true;
   auto done = database_.transaction([&]() -> Result<void> {
+    // The transaction may run again after a conflict, so it begins from nothing each time.
     notices.resize(told_before);
     held.clear();
     all_free = true;
@@ -210,6 +211,7 @@ Result<port::Store::Grants> Operations::acquire_all(
                                               : acquire_inside(request, notices);
       if (!state) return state.error();
       all_free = state->status == port::AcquisitionStatus::kHeld;
+      // Any error rolls the whole transaction back, and this one is not told.
       if (!all_free) return Error(Errc::kTimedOut, "rolled back: one is not free");
       held.push_back(*std::move(state));
     }
@@ -219,6 +221,7 @@ Result<port::Store::Grants> Operations::acquire_all(
   if (!all_free) return port::Store::Grants();
   if (!done) return done.error();
   for (std::size_t at = 0; at < requests.size(); ++at) {
+    // The file may have been moved before the commit. Then no grant counts, and all are given back.
     if (auto still = still_here(requests[at], held[at]); !still) {
       Notices nobody;
       for (++at; at < requests.size(); ++at) {

@@ -159,6 +159,8 @@ void ZookeeperBackend::apply_at(const Op<std::optional<std::uint64_t>>& op, cons
   op->sent_to_write = true;
   auto answered = [this, op, change, version, attempts, make_value](const Reply& reply) {
     if (reply.rc == ZOK) return op->complete(std::optional(reply.stat.modified));
+    // The first value makes the value's node, and a later one sets it. If that guess was wrong, the
+    // other way is tried.
     const bool retry = (reply.rc == ZNONODE && !make_value) || reply.rc == ZNODEEXISTS;
     if (change.value && retry && attempts > 0) {
       return still_in(op, change.epoch,
