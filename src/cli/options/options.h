@@ -138,7 +138,7 @@ struct ServeOptions {
   bool clients_stopped = false;
 };
 
-// The options of `serve` that are texts: a row is an option, and a key of the configuration's table.
+// The options of `serve` that are texts, each also a key of the configuration.
 struct ServeText {
   const char* key;  // "tls_cert": the option is --tls-cert.
   std::optional<std::string> ServeOptions::*field;
