@@ -6,16 +6,14 @@
 // is an exclusive ticket linked to a shared one that holds. It passes the waiters ahead of it,
 // because they wait for its shared ticket anyway. So only the other holders block it.
 //
-// The machine applies the rule to running sums (Occupancy), one ticket at a time. ZooKeeper, etcd
-// and Consul read a queue as a list, and apply it to the list (next_admitted).
+// The machine applies the rule to running sums (Occupancy), one ticket at a time. The clients of
+// ZooKeeper, etcd and Consul read a queue as a list, and have the rule once more for it
+// (src/contend/queue.h).
 //
 // Thread-safety: plain values and pure functions.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <span>
 
 #include "src/machine/types.h"
 
@@ -40,16 +38,6 @@ struct Occupancy {
 
   friend bool operator==(const Occupancy&, const Occupancy&) = default;
 };
-
-// One ticket of a queue that is a plain list in order.
-struct Standing {
-  Mode mode;
-  bool held = false;
-  bool upgrade = false;  // Linked to a shared ticket of the same list that holds.
-};
-
-// The ticket to be admitted next, if any; ask again after marking it held. Costs one pass.
-std::optional<std::size_t> next_admitted(std::span<const Standing> tickets, std::uint32_t capacity);
 
 constexpr void Occupancy::add(const Mode& mode) {
   switch (mode.kind) {

@@ -4,10 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include "src/machine/testing/admission_list.h"
 #include "src/machine/testing/dice.h"
 
 namespace holdfast::machine {
 namespace {
+
+using testing::next_admitted;
+using testing::Standing;
 
 constexpr Mode kX = Mode::exclusive();
 constexpr Mode kS = Mode::shared();

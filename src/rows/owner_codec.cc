@@ -71,13 +71,6 @@ void encode_owner(const machine::OwnerPtr& owner, std::string_view wake, std::st
   }
 }
 
-std::string_view wake_of(std::string_view bytes) {
-  if (bytes.empty() || bytes[0] != kVersion) return {};
-  bytes.remove_prefix(1);
-  std::string_view wake;
-  return take_text(bytes, wake) ? wake : std::string_view{};
-}
-
 std::optional<machine::OwnerPtr> decode_owner(std::string_view bytes) {
   if (bytes.empty()) return machine::OwnerPtr{};
   if (bytes[0] != kVersion) return std::nullopt;

@@ -18,7 +18,4 @@ void encode_owner(const machine::OwnerPtr& owner, std::string_view wake, std::st
 // An empty text is no owner (nullptr inside).
 std::optional<machine::OwnerPtr> decode_owner(std::string_view bytes);
 
-// Only the wake address, without building the rest; empty if there is none.
-std::string_view wake_of(std::string_view bytes);
-
 }  // namespace holdfast::rows

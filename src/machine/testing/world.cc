@@ -5,7 +5,7 @@
 #include <string_view>
 #include <variant>
 
-#include "src/machine/admission.h"
+#include "src/machine/testing/admission_list.h"
 
 namespace holdfast::machine::testing {
 namespace {

@@ -1,9 +1,27 @@
+// The admission rule over a queue that is a plain list, written anew for the tests: the machine
+// applies it to running sums.
+//
+// Thread-safety: plain values and a pure function.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
 #include "src/machine/admission.h"
 
-namespace holdfast::machine {
+namespace holdfast::machine::testing {
 
-std::optional<std::size_t> next_admitted(std::span<const Standing> tickets,
-                                         std::uint32_t capacity) {
+struct Standing {
+  Mode mode;
+  bool held = false;
+  bool upgrade = false;  // Linked to a shared ticket of the same list that holds.
+};
+
+// The ticket to be admitted next, if any; ask again after marking it held. Costs one pass.
+inline std::optional<std::size_t> next_admitted(std::span<const Standing> tickets,
+                                                std::uint32_t capacity) {
   Occupancy held;
   std::size_t upgrade = tickets.size();
   std::size_t first_waiter = tickets.size();
@@ -24,4 +42,4 @@ std::optional<std::size_t> next_admitted(std::span<const Standing> tickets,
   return std::nullopt;
 }
 
-}  // namespace holdfast::machine
+}  // namespace holdfast::machine::testing
