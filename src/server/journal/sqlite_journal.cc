@@ -296,6 +296,7 @@ Result<void> SqliteJournal::create_or_check() {
   if (fresh && options_.look_only) {
     return Error(Errc::kCorruptState, "journal " + path() + ": is empty");
   }
+  // Nothing begins anew where a journal was: its clients may still count on their leases.
   if (fresh && had_journal()) return lost_database("is empty");
   if (fresh) {
     const auto drawn = base::random_128();
@@ -348,6 +349,7 @@ Result<void> SqliteJournal::identify_journal(bool log_was_there) {
   opening_.began = term_.empty();
   std::string& why = opening_.restored;
   if (!opening_.began) {
+    // Each of these shows that changes which were answered may be missing here.
     if (!identity_) {
       why = "its folder has no journal.id";
     } else if (identity_->id != id_) {

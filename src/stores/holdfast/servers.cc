@@ -242,6 +242,7 @@ Result<void> await_end(const redis::RedisAddress& address, const port::Endpoint&
   const char* waits = "the program that runs it, which goes on as before";
   while (base::BootClock::now() < until) {
     const ServerStatus now = status_of(link.ask({"INFO"}, until), server);
+    // Another process answers at its place, so it has ended.
     if (now.trouble.empty() && !is_same(now, before)) return {};
     if (now.trouble.empty()) {
       std::this_thread::sleep_for(kBetweenLooks);

@@ -155,6 +155,7 @@ Result<ScriptCall> read_script_call(const LibraryScript& script, const Input& in
   auto value = read_value(input.word(first));
   if (!value) return value.error();
   made->value = *std::move(value);
+  // The whole value names the holder, unless the library says how long its token in front is.
   made->prefix = made->value.size();
   if (script.does == Does::kTakeOrKeep) {
     const auto size = detail::parse_number<std::size_t>(input.word(first + 1));
@@ -175,6 +176,8 @@ Result<ScriptCall> read_script_call(const LibraryScript& script, const Input& in
 void run_on_one(const Input& input, const PendingReply& reply, const ScriptCall& call) {
   using Does = LibraryScript::Does;
   Service& service = input.service;
+  // Each step names the acquisition that this look has found. If that has ended meanwhile, the step
+  // changes nothing.
   const machine::OwnerPtr owner = owner_of_value(input.connection, call.value);
   look(service, reply, call.names.front(), [=, &service](const MaybeHolder& seen) {
     const std::string& name = call.names.front();
