@@ -75,8 +75,8 @@ class BusyRule {
     return extended(attempt.call.invoked, end, ttl, kCommit);
   }
 
-  // A server that comes back knows the leases of before, and gives each its whole length again. Of
-  // the ends it knows those that it had committed, which may be some time after the answer.
+  // A server that comes back knows the leases of before, and gives each its whole length again. It
+  // knows the ends that it had committed, which may be some time after the answer.
   std::int64_t extended(std::int64_t from, std::int64_t end, std::int64_t ttl,
                         std::int64_t commit) const {
     if (!options_.extends) return end;

@@ -105,7 +105,7 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   std::optional<Shard> shard;
   std::optional<port::BootTimer> timer;
   std::optional<base::BootInstant> armed;
-  std::optional<port::BootTimer> departure;  // Of a batch that nobody waits for.
+  std::optional<port::BootTimer> departure;  // It ends the wait of a batch that has time.
   std::optional<base::BootInstant> leaves_at;
   std::optional<port::BootTimer> lead_timer;     // A shared journal's.
   std::optional<base::BootInstant> handed_over;  // To the journal's thread: the batch under way.

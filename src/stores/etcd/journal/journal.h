@@ -37,7 +37,7 @@
 #include "src/port/service/journal.h"
 #include "src/port/service/shards.h"
 #include "src/port/url_options.h"
-#include "src/stores/etcd/seen_revisions.h"
+#include "src/stores/etcd/journal/seen_revisions.h"
 #include "src/stores/etcd/transport/rpc.h"
 #include "src/stores/etcd/url.h"
 
