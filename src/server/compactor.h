@@ -41,8 +41,8 @@ class Compactor {
   bool must_finish() const;
   // kCommitted: go on. kLater: call again after a while. Others: as Commit says.
   Commit step();
-  // A fold is as large as the shard, and the allocator keeps its small pieces. This call, which is to
-  // come now and then, gives them back to the system, at most once a minute.
+  // A fold is as large as the shard, and the allocator keeps its small pieces. This call is to come
+  // now and then; it gives them back to the system, at most once a minute.
   void give_back_memory(base::BootInstant now);
 
  private:
