@@ -3,10 +3,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,6 +21,7 @@
 #include "holdfast/ids/leased_workers.h"
 #include "tests/leased/crowd.h"
 #include "tests/leased/fixture.h"
+#include "tests/support/eventually.h"
 
 namespace holdfast::ids {
 namespace {
@@ -115,6 +122,69 @@ TEST_P(LeasedProcessesTest, IdsGoOnUnderAnotherNumberAfterALoss) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+// A call that holds a lock while it waits would keep worker() waiting, too.
+TEST_P(LeasedProcessesTest, ACallThatWaitsForTheClockKeepsNoOtherWaiting) {
+  const std::string url = place_->url();
+  const auto layout = Layout::parse("time:40 worker:10 sequence:1 unit:1s");
+  ASSERT_TRUE(LeasedWorkers::create(url, kName, {.layout = *layout, .workers = 4}));
+  const auto workers = LeasedWorkers::open(url, kName, {.ttl = std::chrono::seconds(30)});
+  ASSERT_TRUE(workers) << workers.error();
+  const auto ids = workers->ids();
+  ASSERT_TRUE(ids) << ids.error();
+  std::atomic<std::uint64_t> given = 0;
+  std::jthread other([&] {  // One of five calls waits for a whole second.
+    for (int i = 0; i < 5; ++i) given += (*ids)->next().has_value() ? 1 : 0;
+  });
+  ASSERT_TRUE(support::eventually([&] { return given >= 2; }));
+  std::uint64_t asked = 0;
+  while (given < 5) asked += (*ids)->worker() < 4 ? 1 : 0;
+  EXPECT_GT(asked, 1'000U);
+}
+
+TEST_P(LeasedProcessesTest, ThreadsOfOneObjectRepeatNothingOverItsLosses) {
+  constexpr std::size_t kThreads = 4;
+  constexpr std::size_t kLosses = 3;
+  const std::string url = place_->url();
+  const auto layout = Layout::parse("time:41 worker:10 sequence:4");
+  ASSERT_TRUE(LeasedWorkers::create(url, kName, {.layout = *layout, .workers = 8}));
+  const auto workers = LeasedWorkers::open(url, kName, options());
+  ASSERT_TRUE(workers) << workers.error();
+  const auto ids = workers->ids();
+  ASSERT_TRUE(ids) << ids.error();
+  auto client = Client::connect(url);
+  ASSERT_TRUE(client) << client.error();
+  std::array<std::vector<std::uint64_t>, kThreads> given;
+  std::array<std::jthread, kThreads> threads;
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    threads.at(i) = std::jthread([&, i](const std::stop_token& over) {
+      while (!over.stop_requested()) {
+        const auto id = (*ids)->next();
+        if (id) given.at(i).push_back(id->number());
+      }
+    });
+  }
+  std::vector<Result<std::unique_ptr<Snowflake>>> others;
+  for (std::size_t i = 0; i < kLosses; ++i) {
+    const std::uint64_t before = (*ids)->worker();
+    const std::string lock = std::string("holdfast-ids/") + kName + "/" + std::to_string(before);
+    const auto seen = client->inspect(lock);
+    ASSERT_TRUE(seen && *seen && (*seen)->holders.size() == 1);
+    ASSERT_TRUE(client->break_lock(lock, (*seen)->holders[0].token, "a test"));
+    others.push_back(workers->take());  // So that the object cannot have it again.
+    ASSERT_TRUE(others.back() && (*others.back())->worker() == before);
+    ASSERT_TRUE(support::eventually([&] { return (*ids)->worker() != before; }));
+  }
+  for (std::jthread& thread : threads) thread.request_stop();
+  for (std::jthread& thread : threads) thread.join();
+  std::vector<std::uint64_t> all;
+  for (const auto& each : given) {
+    EXPECT_TRUE(grow(each));
+    all.insert(all.end(), each.begin(), each.end());
+  }
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end());
 }
 
 TEST_P(LeasedProcessesTest, AForkedChildGetsNothingAndTheParentGoesOn) {

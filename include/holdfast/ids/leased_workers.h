@@ -67,8 +67,8 @@ struct LeasedWorker {
 // Guarantee: as LeasedWorkers; ids of one object grow in the order of the calls, where the
 // layout's time stands above all else: after a loss another worker number goes on.
 // Not guaranteed: an id while the store is away for longer than the lease.
-// Thread-safety: all calls, which take turns. Ownership: may outlive the LeasedWorkers.
-// Blocking: next(), for the store after a loss.
+// Thread-safety: all calls, from any thread; no lock but after a loss. Ownership: may outlive the
+// LeasedWorkers. Blocking: next(), for the store after a loss; else as Snowflake::next().
 class HOLDFAST_EXPORT LeasedIds final : public IdSource {
  public:
   ~LeasedIds() override;

@@ -1,7 +1,10 @@
 #include "holdfast/ids/leased_workers.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <functional>
+#include <thread>
 #include <utility>
 
 #include "holdfast/client.h"
@@ -30,7 +33,8 @@ class ClientLease final : public SlotLease {
     if (renewed || lease_.state() != LeaseState::kInDoubt) return {};
     return Error(Errc::kUnavailable,
                  "the clock jumped, and the store has not confirmed the lease of the worker number "
-                 "since: " + renewed.error().message());
+                 "since: " +
+                     renewed.error().message());
   }
   std::chrono::nanoseconds deadline() const override { return lease_.deadline_boottime(); }
   void release() override { static_cast<void>(lease_.release()); }
@@ -146,17 +150,78 @@ Result<std::unique_ptr<Snowflake>> LeasedWorkers::take(std::int64_t start_above)
                    ". 'holdfast id workers' shows by whom, and until when");
 }
 
+namespace {
+
+// The calls that are inside, counted without a lock. Threads have words of their own, most likely.
+class Inside {
+ public:
+  class Visit {
+   public:
+    explicit Visit(Inside& inside) : count_(inside.counts_[own_place()].value) { ++count_; }
+    ~Visit() { --count_; }
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+
+   private:
+    std::atomic<std::int64_t>& count_;
+  };
+
+  void wait_until_empty() const {
+    for (const Count& each : counts_) {
+      while (each.value != 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+
+ private:
+  static constexpr std::size_t kPlaces = 16;
+  struct alignas(64) Count {
+    std::atomic<std::int64_t> value{0};
+  };
+
+  static std::size_t own_place() {
+    static std::atomic<std::size_t> threads{0};
+    thread_local const std::size_t place = threads++ % kPlaces;
+    return place;
+  }
+
+  std::array<Count, kPlaces> counts_;
+};
+
+}  // namespace
+
 struct LeasedIds::Impl {
   Impl(std::shared_ptr<LeasedWorkers::State> its_state, std::unique_ptr<Snowflake> first)
       : workers(std::move(its_state)) {
     const base::LocalLock lock(mutex);
     ids = std::move(first);
+    in_use = ids.get();
   }
 
+  Result<Id> after_a_loss() HOLDFAST_EXCLUDES(mutex);
+
   const LeasedWorkers workers;
+  Inside inside;
+  // The generator for calls without the mutex. None, while another number is being taken. A call
+  // reads it after it is counted, so a generator that it does not name and with nobody inside is
+  // used by nobody.
+  std::atomic<Snowflake*> in_use{nullptr};
   base::LocalMutex mutex;
   std::unique_ptr<Snowflake> ids HOLDFAST_GUARDED_BY(mutex);
 };
+
+// The last id of the old generator must be known before another one begins above it.
+Result<Id> LeasedIds::Impl::after_a_loss() {
+  const base::LocalLock lock(mutex);
+  auto id = ids->next();  // Another call may have been here.
+  if (id || id.error().code() != Errc::kLost) return id;
+  in_use = nullptr;
+  inside.wait_until_empty();
+  auto another = workers.take(ids->last_unit());
+  if (!another) return another.error();
+  ids = *std::move(another);
+  in_use = ids.get();
+  return ids->next();
+}
 
 LeasedIds::LeasedIds(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
@@ -173,15 +238,17 @@ Result<std::unique_ptr<LeasedIds>> LeasedWorkers::ids() const {
 }
 
 Result<Id> LeasedIds::next() {
-  // Before the mutex, which another thread may have had at the fork.
+  // Before all else: at the fork another thread may have had the mutex, or may have been counted.
   if (auto alive = impl_->workers.state_->check_alive(); !alive) return alive.error();
-  const base::LocalLock lock(impl_->mutex);
-  auto id = impl_->ids->next();
-  if (id || id.error().code() != Errc::kLost) return id;
-  auto another = impl_->workers.take(impl_->ids->last_unit());
-  if (!another) return another.error();
-  impl_->ids = *std::move(another);
-  return impl_->ids->next();
+  {
+    const Inside::Visit visit(impl_->inside);
+    Snowflake* const ids = impl_->in_use;
+    if (ids != nullptr) {
+      auto id = ids->next();
+      if (id || id.error().code() != Errc::kLost) return id;
+    }
+  }
+  return impl_->after_a_loss();
 }
 
 IdGuarantees LeasedIds::guarantees() const {
