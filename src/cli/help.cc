@@ -313,8 +313,8 @@ constexpr std::string_view kId =
     R"(holdfast id init|next|decode|workers|status|floor [options] [NAME|ID]
 
 Gives ids that grow with time and never repeat: 63 bits of time, worker and sequence. Each process
-takes a free worker number, which a file of this user and host keeps. Give every host and user
-numbers of its own, or keep those of all in a store (--store): a process holds one by a lease.
+takes a free worker number, which it holds by a lease in the store of the locks ('holdfast help
+stores'). Hosts that share ids need one store: the default one is a file of this user and host.
 
   init NAME         make the file, or the records in the store, of NAME, once
   next NAME         print the next id
@@ -330,17 +330,17 @@ numbers of its own, or keep those of all in a store (--store): a process holds o
   --policy P        init: when the wall clock goes back: logical (default), refuse, wait:5ms,
                     step:1024 or extension:2:5ms; after a space borrow:10ms, which takes ids from
                     the future where a unit is full. decode: tells how far a time may be ahead
-  --workers A-B     init: the worker numbers of this host, or of the store (default: 0-63)
-  --store URL       the store of the ids, in place of a file
-  --segments        init with --store: small numbers from a counter, 1, 2, 3 ... with gaps, in place
-                    of ids with a time
-  --counter         init and next with --store: NAME is a counter that other programs use, too: a
-                    key, a sequence, a table with one row, a folder of sequential nodes
+  --workers A-B     init: the worker numbers (default: 0-63); those of a store begin at 0
+  --store URL       the store of the ids, in place of that of the locks
+  --segments        init: small numbers from a counter, 1, 2, 3 ... with gaps, in place of ids with
+                    a time
+  --counter         init and next: NAME is a counter that other programs use, too: a key, a
+                    sequence, a table with one row, a folder of sequential nodes
   --require durable  refuse a store that may forget what it has answered
   --floor N         floor: at least the highest number that was ever given
   --reason TEXT     floor: why, for those who find it later
-  --file PATH       the file, in place of NAME.ids in the folder ids beside the default store;
-                    decode: the id's file, in place of a layout
+  --file PATH       a file of this host, in place of NAME in a store: no lease, and each file needs
+                    worker numbers of its own. decode: the id's file, in place of a layout
   --count N         next: so many ids, one a line (default: 1)
   --uuid            next: a UUID of version 7; no NAME
   --ulid            next: a ULID; no NAME
@@ -350,7 +350,7 @@ numbers of its own, or keep those of all in a store (--store): a process holds o
 Exit status 0: done; 125: it cannot be done, and stderr tells why.
 
 Examples
-  holdfast id init orders --workers 0-15
+  holdfast id init orders
   holdfast id next orders --count 3
   holdfast id decode 1541815603606036480 --layout twitter
   holdfast id init invoices --store postgres://db/app --segments

@@ -1,8 +1,5 @@
-// `id`: ids of this host, and what is in an id.
+// `id`: ids of a file of this host, and what is in an id.
 
-#include <unistd.h>
-
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,25 +27,6 @@ using ids::Id;
 using ids::Layout;
 using std::chrono::milliseconds;
 
-constexpr std::string_view kNameLetters =
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-
-Result<std::string> file_of(const IdOptions& options, bool make_folder) {
-  if (options.file) return *options.file;
-  const std::string& name = options.what;
-  const bool plain = name.find_first_not_of(kNameLetters) == name.npos && name.front() != '.';
-  if (!plain || name.size() > 200) {
-    return invalid("NAME " + in_quotes(name) +
-                   ": it names a file, so it has letters, digits, '.', '_' and '-' only, and does "
-                   "not begin with '.'");
-  }
-  auto folder = default_ids_folder();
-  if (!folder) return folder;
-  std::error_code ignored;  // The file that is made in the folder tells why it cannot.
-  if (make_folder) std::filesystem::create_directories(*folder, ignored);
-  return *folder + "/" + name + ".ids";
-}
-
 Result<std::pair<std::uint64_t, std::uint64_t>> range_of(const IdOptions& options,
                                                          const Layout& layout) {
   if (!options.workers) {
@@ -66,31 +44,28 @@ Result<std::pair<std::uint64_t, std::uint64_t>> range_of(const IdOptions& option
 }
 
 int init(const IdOptions& options) {
-  const auto file = file_of(options, /*make_folder=*/true);
-  if (!file) return usage_error("id", file.error());
+  const std::string& file = *options.file;
   const auto shape = id_shape(options);
   if (!shape) return usage_error("id", shape.error());
   const ids::HostWorkersSpec spec{shape->layout, shape->policy, shape->first, shape->last};
-  if (auto made = HostWorkers::create(*file, spec); !made) return id_failed(options, made.error());
+  if (auto made = HostWorkers::create(file, spec); !made) return id_failed(options, made.error());
   const Layout& layout = shape->layout;
   return answer(options.common,
-                {{"file", *file},
+                {{"file", file},
                  {"layout", layout.to_string()},
                  {"policy", shape->policy.to_string()},
                  {"first_worker", shape->first},
                  {"last_worker", shape->last},
                  {"ids_per_second", static_cast<std::int64_t>(layout.ids_per_second())},
                  {"ends", id_time_text(layout.end())}},
-                "made " + printable(*file) + "\n" + id_shape_text(*shape));
+                "made " + printable(file) + "\n" + id_shape_text(*shape));
 }
 
 Result<std::unique_ptr<ids::IdSource>> source_of(const IdOptions& options) {
   if (options.uuid) return std::unique_ptr<ids::IdSource>(std::make_unique<ids::UuidV7>());
   if (options.ulid) return std::unique_ptr<ids::IdSource>(std::make_unique<ids::Ulid>());
-  if (options.common.store) return open_store_ids(options);
-  const auto file = file_of(options, /*make_folder=*/false);
-  if (!file) return file.error();
-  const auto workers = HostWorkers::open(*file);
+  if (!options.file) return open_store_ids(options);
+  const auto workers = HostWorkers::open(*options.file);
   if (!workers) return workers.error();
   if (auto same = check_id_layout(options, workers->spec().layout); !same) return same.error();
   auto taken = workers->take();
@@ -176,9 +151,7 @@ int decode(const IdOptions& options) {
 }
 
 int show_workers(const IdOptions& options) {
-  const auto file = file_of(options, /*make_folder=*/false);
-  if (!file) return usage_error("id", file.error());
-  const auto open = HostWorkers::open(*file);
+  const auto open = HostWorkers::open(*options.file);
   const auto found = open ? open->workers() : Result<std::vector<ids::HostWorker>>(open.error());
   if (!found) return id_failed(options, found.error());
   std::vector<ids::LeasedWorker> here;
@@ -259,15 +232,21 @@ std::string id_shape_text(const IdShape& shape) {
 }
 
 int id_command(const IdOptions& options) {
-  const bool in_store = options.common.store.has_value();
-  if (options.verb == "init") return in_store ? init_store_ids(options) : init(options);
   if (options.verb == "decode") return decode(options);
-  if (options.verb == "workers") {
-    return in_store ? show_store_workers(options) : show_workers(options);
+  if (options.file && options.verb == "init") return init(options);
+  if (options.file && options.verb == "workers") return show_workers(options);
+  if (options.file || options.uuid || options.ulid) return next(options);
+  Settings settings;
+  if (auto resolved = resolve(options.common, settings); !resolved) {
+    return fail(resolved.error(), "");
   }
-  if (options.verb == "status") return show_segments(options);
-  if (options.verb == "floor") return set_segments_floor(options);
-  return next(options);
+  IdOptions in_store = options;
+  in_store.common.store = settings.store.url;
+  if (options.verb == "init") return init_store_ids(in_store);
+  if (options.verb == "workers") return show_store_workers(in_store);
+  if (options.verb == "status") return show_segments(in_store);
+  if (options.verb == "floor") return set_segments_floor(in_store);
+  return next(in_store);
 }
 
 }  // namespace holdfast::cli

@@ -1,4 +1,4 @@
-// `id --store URL`: ids whose worker numbers or counters are in a store.
+// `id` without --file: ids whose worker numbers or counters are in a store, that of `common.store`.
 #pragma once
 
 #include <chrono>

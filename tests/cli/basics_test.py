@@ -252,6 +252,14 @@ class StoreChoiceTest(CliCase):
         self.assertIn(file, done.stderr)
         self.assertTrue(os.path.exists(file))
 
+    def test_ids_are_in_the_same_file(self):
+        for arguments in (("init", "orders"), ("next", "orders"), ("workers", "orders"),
+                          ("init", "invoices", "--segments"), ("next", "invoices")):
+            done = self.as_user("id", *arguments, "-v")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(self.path("home/.local/state/holdfast/locks.db"), done.stderr)
+        self.assertEqual(done.stdout, "1\n")
+
     def test_xdg_state_home_comes_first(self):
         state = self.path("home/st ate%")
         done = self.as_user("run", "job", "--", "true",

@@ -110,10 +110,11 @@ class StoreTest(IdCase):
                 (("floor", "invoices", "--floor", "x", "--reason", "r"), ("no number",)),
                 (("next", "orders", "--require", "speed"), ("durable",))):
             self.complains(self.tell(*arguments, *self.store), *words)
-        self.complains(self.tell("init", "x", "--segments"), "--store URL")
+        self.complains(self.tell("init", "--segments", "--file", self.path("x")), "in a store")
+        self.complains(self.tell("next", "orders", "--file", self.path("x")), "one of them")
 
     def test_counters_are_for_stores_that_have_them(self):
-        self.complains(self.tell("next", "orders", "--counter"), "--store URL")
+        self.complains(self.tell("next", "--counter", "--file", self.path("x")), "in a store")
         for arguments, words in (
                 (("next", "orders", "--counter"), ("sqlite store", "segments")),
                 (("init", "orders", "--counter"), ("sqlite store", "segments")),
@@ -122,6 +123,37 @@ class StoreTest(IdCase):
                 (("init", "x", "--counter", "--segments"), ("without --segments",))):
             self.complains(self.tell(*arguments, *self.store), *words)
         self.complains(self.tell("next", "x", "--store", "memcached://127.0.0.1:1"), "no records")
+
+
+class StoreOfTheLocksTest(IdCase):
+    """Without --store and --file ids are in the store that every other command uses."""
+
+    def workers_in(self, store):
+        done = self.tell("workers", "orders", "--store", store, "--json")
+        return [json.loads(line)["held"] for line in done.stdout.splitlines()]
+
+    def test_two_hosts_with_one_holdfast_store_share_the_numbers(self):
+        self.assertEqual(self.tell("init", "orders").returncode, 0)
+        self.assertEqual(self.tell("next", "orders").returncode, 0)
+        self.assertEqual(self.workers_in(self.env["HOLDFAST_STORE"]), [False])
+        other = {**self.env, "HOME": self.path("other"), "XDG_STATE_HOME": self.path("other")}
+        os.mkdir(self.path("other"))
+        self.complains(self.tell("init", "orders", env=other), "there already")
+        self.assertEqual(os.listdir(self.path("other")), [])
+
+    def test_the_configuration_names_it_and_an_option_is_before_all(self):
+        del self.env["HOLDFAST_STORE"]
+        first, second = f"sqlite://{self.path('first.db')}", f"sqlite://{self.path('second.db')}"
+        config = self.path("config.toml")
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(f'store = "{first}"\n')
+        done = self.tell("init", "orders", "-v", "--config", config)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("from the configuration", done.stderr)
+        self.assertEqual(self.tell("next", "orders", "--config", config).returncode, 0)
+        self.assertEqual(self.workers_in(first), [False])
+        self.complains(self.tell("next", "orders", "--config", config, "--store", second),
+                       "no namespace")
 
 
 class NumbersTest(IdCase):
@@ -187,7 +219,7 @@ class BadInputTest(IdCase):
         self.complains(self.tell("init", *other, "--workers", "1-x"), "0-63")
         self.complains(self.tell("init", *other, "--layout", "tweeter"), "twitter")
         self.complains(self.tell("init", *other, "--policy", "guess"), "logical")
-        self.complains(self.tell("init", "../other"), "letters")
+        self.complains(self.tell("init", "../other"), "name")
         self.complains(self.tell("next", *self.file, "--layout", "leaf"), "for good")
         own = ("--layout", "time:41 worker:10 sequence:12")
         self.assertEqual(self.tell("next", *self.file, *own).returncode, 0)

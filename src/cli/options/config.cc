@@ -458,10 +458,6 @@ Result<std::string> default_fence_folder() {
   return state_folder("/fence", "keep records in: name a --file or a --state folder");
 }
 
-Result<std::string> default_ids_folder() {
-  return state_folder("/ids", "keep the ids' files in: name one with --file");
-}
-
 Result<std::string> default_server_folder() {
   return state_folder("/server", "keep the journal in: name a folder with --data");
 }

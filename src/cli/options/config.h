@@ -56,8 +56,6 @@ Result<StoreChoice> choose_store(const CommonOptions& common, const Config& conf
 
 // The folder of `holdfast fence`, beside the default store. Errors: kInvalidArgument: no home.
 Result<std::string> default_fence_folder();
-// That of `holdfast id`. Errors: as above.
-Result<std::string> default_ids_folder();
 // That of `holdfast serve`. Errors: as above.
 Result<std::string> default_server_folder();
 

@@ -430,21 +430,24 @@ Result<void> parse_bench(const Arguments& arguments, BenchOptions& into) {
   return parsed;
 }
 
-// Refuses options of a store without one, and others beside one.
+// Refuses options of ids in a store for others.
 Result<void> check_id_store(const IdOptions& options) {
-  const bool in_store = options.common.store.has_value();
-  if (in_store && (options.file || options.uuid || options.ulid)) {
+  const bool elsewhere = options.file || options.uuid || options.ulid;
+  if (elsewhere && options.common.store) {
     return invalid("--store is for ids whose records are there, so without --file, --uuid, --ulid");
   }
-  if (in_store && options.verb == "decode") {
+  if (options.common.store && options.verb == "decode") {
     return invalid("--store is not for 'id decode': give the layout that 'id init' printed");
+  }
+  if (options.file && options.verb != "decode" && !options.what.empty()) {
+    return invalid("NAME is for ids in a store, and --file for those of a file: give one of them");
   }
   const bool of_store = options.segments || options.counter || options.durable || options.floor ||
                         options.verb == "status" || options.verb == "floor";
-  if (of_store && !in_store) {
+  if (of_store && (elsewhere || options.verb == "decode")) {
     return invalid(
         "--segments, --counter, --require, --floor, 'id status' and 'id floor' are for ids in a "
-        "store: give --store URL");
+        "store, so without --file, --uuid, --ulid, and not for 'id decode'");
   }
   if (options.segments && options.verb != "init") {
     return invalid("--segments is for 'id init': what a name gives is for good");
@@ -464,7 +467,7 @@ Result<void> check_id_store(const IdOptions& options) {
 
 Result<void> parse_id(const Arguments& arguments, IdOptions& into) {
   OptionTable table("id");
-  add_output(table, into.common);
+  add_common(table, into.common);
   table.positional("VERB", into.verb, /*required=*/false, "init|next|decode|workers|status|floor");
   table.positional("NAME", into.what, /*required=*/false);
   table.value("--file", into.file, read_text, "file");
@@ -476,7 +479,6 @@ Result<void> parse_id(const Arguments& arguments, IdOptions& into) {
   table.value("--count", into.count, between(1, 1'000'000));
   table.flag("--uuid", into.uuid);
   table.flag("--ulid", into.ulid);
-  table.value("--store", into.common.store, read_text, "store");
   table.flag("--segments", into.segments);
   table.flag("--counter", into.counter);
   table.value(

@@ -186,9 +186,9 @@ struct FenceOptions {
 };
 
 struct IdOptions {
-  CommonOptions common;  // Among these: json, quiet, help.
-  std::string verb;      // init, next, decode, workers, status or floor.
-  std::string what;      // A name, or the id to decode.
+  CommonOptions common;
+  std::string verb;  // init, next, decode, workers, status or floor.
+  std::string what;  // A name, or the id to decode.
   std::optional<std::string> file;
   std::optional<std::string> layout;
   std::optional<std::string> policy;
