@@ -211,9 +211,16 @@ double Layout::ids_per_second() const {
 }
 
 milliseconds Layout::lifetime() const {
-  const std::int64_t units = std::int64_t{1} << time_.bits;
+  const std::int64_t units = static_cast<std::int64_t>((std::uint64_t{1} << time_.bits) - 1) +
+                             (time_.bits < kMostBits ? 1 : 0);
   const std::int64_t most = (milliseconds::max() - spec_.epoch) / spec_.unit;
   return spec_.unit * std::min(units, most);
+}
+
+std::int64_t Layout::last_unit() const {
+  const auto units = static_cast<std::int64_t>((std::uint64_t{1} << time_.bits) - 1);
+  const auto latest = std::chrono::duration_cast<milliseconds>(nanoseconds::max());
+  return std::min(units, (latest - spec_.epoch) / spec_.unit);
 }
 
 std::int64_t Layout::unit_of(nanoseconds unix_time) const {

@@ -94,7 +94,7 @@ struct Snowflake::Impl {
         worker_mask(layout.place_worker(options.worker)),
         bits(layout.sequence_bits()),
         mask((std::uint64_t{1} << bits) - 1),
-        last_time((std::int64_t{1} << layout.time_bits()) - 1),
+        last_time(layout.last_unit()),
         borrow(options.policy.borrow_at_most / layout.spec().unit) {}
 
   Result<void> begin();
@@ -182,11 +182,8 @@ Result<void> Snowflake::Impl::begin() {
     return unfit("worker " + std::to_string(options.worker) + " does not fit the layout: it has " +
                  std::to_string(layout.workers()) + " workers, from 0 on");
   }
-  const auto latest =
-      (std::chrono::duration_cast<milliseconds>(nanoseconds::max()) - layout.spec().epoch) /
-      layout.spec().unit;
-  if (options.start_above > std::min(last_time, latest)) {
-    return unfit("start_above lies beyond the layout's end");
+  if (options.start_above < -1 || options.start_above > last_time) {
+    return unfit("start_above lies beyond the layout's times");
   }
   if (policy.back_at_most < milliseconds::zero() || policy.borrow_at_most < milliseconds::zero() ||
       policy.forward_at_most <= milliseconds::zero()) {

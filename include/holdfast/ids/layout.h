@@ -83,6 +83,9 @@ class HOLDFAST_EXPORT Layout {
   // From the epoch to the last unit's end, and that end since 1970.
   std::chrono::milliseconds lifetime() const;
   std::chrono::milliseconds end() const { return spec_.epoch + lifetime(); }
+  // The last unit that a generator enters: that of the time's bits, or the one of 2262 in which the
+  // nanoseconds since 1970 have more than 63 bits.
+  std::int64_t last_unit() const;
   // A later id of one worker is greater: the time stands above the sequence.
   bool ordered() const { return time_.shift > sequence_.shift || sequence_.bits == 0; }
   // So is one of another worker: the time stands above all else.

@@ -381,9 +381,8 @@ Result<std::optional<Claimed>> claim(const WorkersHead& head, std::uint64_t work
     const auto ahead = layout.spec().unit * (state->bounds.reserved_until - now);
     if (ahead > 2 * plan.step + plan.forward_at_most) return std::optional<Claimed>();
     // Ids begin after all that earlier holders may have given.
-    const std::int64_t last = layout.unit_of(layout.end()) - 1;
     const std::int64_t above =
-        std::min(std::max(state->bounds.reserved_until - 1, start_above), last);
+        std::min(std::max(state->bounds.reserved_until - 1, start_above), layout.last_unit());
     SlotState next{.incarnation = head.incarnation,
                    .worker = worker,
                    .token = token,

@@ -110,6 +110,33 @@ TEST_F(SlotTest, ATimeIsReservedBeforeTheFirstIdAndTheNextHolderBeginsAbove) {
 }
 
 // A host whose clock is ahead would reserve a time that others come to long after.
+// The times of such a layout end after those that 63 bits of nanoseconds can tell.
+TEST_F(SlotTest, TheNextHolderBeginsAboveInALayoutThatEndsAfter2262) {
+  for (const char* text : {"time:43 worker:4 sequence:12", "time:45 worker:4 sequence:12",
+                           "time:58 worker:4 sequence:1", "time:40 worker:4 sequence:12 unit:1s",
+                           "time:59 worker:4", "time:50 worker:4 sequence:9 unit:10s"}) {
+    SCOPED_TRACE(text);
+    const LeasedWorkersSpec spec{*Layout::parse(text), {}, 4};
+    const std::string name = "orders" + std::to_string(store.changes);
+    ASSERT_TRUE(create(name, spec));
+    head = std::make_unique<WorkersHead>(*read_workers_head(*store.client(0), name, {}));
+    auto first = take(1);
+    ASSERT_TRUE(first) << first.error().message();
+    const std::int64_t reserved = slot().bounds.reserved_until;
+    ASSERT_TRUE((*first)->next());
+    dead.push_back(*std::move(first));
+    clock.step(milliseconds(-50'000));
+    auto second = take(2);
+    ASSERT_TRUE(second) << second.error().message();
+    EXPECT_EQ((*second)->last_unit(), reserved - 1);
+    const auto id = (*second)->next();
+    ASSERT_TRUE(id) << id.error().message();
+    EXPECT_GE(spec.layout.decode(*id)->time, static_cast<std::uint64_t>(reserved));
+    dead.push_back(*std::move(second));
+    clock.step(milliseconds(50'000));
+  }
+}
+
 TEST_F(SlotTest, AClockAheadOfTheStoresReservesNothing) {
   make();
   const std::string before = slot().text();
