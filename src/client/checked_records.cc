@@ -46,6 +46,8 @@ class CheckedRecords final : public Records {
     if (base::BootClock::now() < by) return store_->wall_time(by);
     return Error(Errc::kUnavailable, "the store's time: the deadline had passed; not sent");
   }
+  // The server gives those of no namespace of locks.
+  bool serves_ids() const override { return prefix_.empty() && store_->serves_ids(); }
   std::string forgets() const override { return store_->forgets(); }
 
  private:

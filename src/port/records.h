@@ -59,6 +59,9 @@ class Records {
     return std::optional<std::chrono::milliseconds>();
   }
 
+  // Whether the server gives ids by itself to programs without a client of Holdfast.
+  virtual bool serves_ids() const { return false; }
+
   // Why an answered change may be lost without a restored backup ("Redis answers before a replica
   // has it"); empty: it is not.
   virtual std::string forgets() const = 0;

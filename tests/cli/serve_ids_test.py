@@ -75,19 +75,50 @@ class IdsTest(ServeCase):
         self.assertEqual(status, 404)
         self.assertIn("without spaces", body["error"]["message"])
         self.ok("id", "init", "invoices", "--segments", "--store", self.url)
-        self.ok("id", "init", "parcels", "--store", self.url)
         for count in (0, -1, 1_000_001, "1", 2**70):
             self.assertEqual(self.post("invoices", {"count": count})[0], 400, count)
         for count in ("0", "-1", "1000001", "x", ""):
             self.assertTrue(client.ask("INCRBY", "ids/invoices", count).startswith("-"), count)
-        self.assertIn("worker", client.ask("INCR", "ids/parcels"))
-        self.assertEqual(self.post("parcels", {})[0], 404)
         self.assertEqual(client.ask("INCR", "ids/invoices"), ":1", "nothing was taken meanwhile")
         self.assertEqual(self.post("invoices", None)[1]["first"], "2")
 
-    def test_a_killed_server_repeats_no_number(self):
+    def test_ids_with_a_time_need_no_client_of_holdfast(self):
         self.begin()
-        self.ok("id", "init", "invoices", "--segments", "--store", self.url)
+        self.ok("id", "init", "parcels", "--store", self.url, "--workers", "0-3")
+        client = self.redis()
+        given = [int(client.ask("INCR", "ids/parcels")[1:])]
+        status, body = self.post("parcels", {"count": 10})
+        self.assertEqual((status, body["name"], body["count"]), (200, "parcels", 10))
+        given += [int(each) for each in body["ids"]]
+        self.assertEqual(self.post("parcels", {"count": 1_000_000})[1]["count"], 1_000)
+        given.append(int(client.ask("INCRBY", "ids/parcels", "1")[1:]))
+        self.assertEqual(given, sorted(set(given)))
+        for each in given:
+            done = self.ok("id", "decode", str(each), "--layout", "time:41 worker:10 sequence:12",
+                           "--json")
+            self.assertEqual(json.loads(done.stdout)["worker"], 4, "the service's own number")
+        self.assertIn("no range", client.ask("INCRBY", "ids/parcels", "2"))
+        leased = self.ok("id", "next", "parcels", "--store", self.url, "--count", "100").stdout
+        self.assertFalse(set(given) & {int(line) for line in leased.split()})
+
+    def test_without_a_number_for_the_service_it_gives_no_ids_with_a_time(self):
+        self.begin()
+        self.ok("id", "init", "full", "--store", self.url, "--layout", "javascript")
+        self.assertIn("fewer workers", self.redis().ask("INCR", "ids/full"))
+        status, body = self.post("full", {})
+        self.assertEqual(status, 409)
+        self.assertIn("fewer workers", body["error"]["message"])
+        self.ok("id", "next", "full", "--store", self.url)
+
+    def test_a_killed_server_repeats_no_number(self):
+        self.repeats_nothing_over_kills("--segments")
+
+    def test_a_killed_server_repeats_no_id_with_a_time(self):
+        self.repeats_nothing_over_kills()
+
+    def repeats_nothing_over_kills(self, *kind):
+        self.begin()
+        self.ok("id", "init", "invoices", *kind, "--store", self.url)
         given = []
         for _ in range(5):
             enough = threading.Event()

@@ -1,12 +1,14 @@
 // Records of ids in a store: the texts as they are, and with a head and a checksum that are right.
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <string_view>
 
 #include "src/ids/leased/slot.h"
 #include "src/ids/record_text.h"
 #include "src/ids/segments/counter.h"
+#include "src/ids/segments/served.h"
 #include "tests/fuzz/target.h"
 
 namespace holdfast::fuzz::id_records {
@@ -39,6 +41,19 @@ void read_all(const std::string& text) {
     demand(counter->next <= counter->last + 1, "a counter stands within its numbers");
   } else {
     check_error(counter.error());
+  }
+  if (const auto head = ids::ServedHead::parse("orders", text)) {
+    demand(head->worker < head->layout.workers(), "the service's number is in the layout");
+  } else if (head.error().code() != Errc::kUnsupported) {
+    check_error(head.error());
+  }
+  if (auto served = ids::ServedState::parse(text, "it")) {
+    const auto again = ids::ServedState::parse(served->text(), "it");
+    demand(again && again->text() == served->text(), "a record of the service is its own");
+    const ids::ServedHead head{"orders", "i", *ids::Layout::parse("leaf"), {}, 7};
+    static_cast<void>(served->give(head, 3, std::chrono::hours(24 * 365 * 56)));
+  } else {
+    check_error(served.error());
   }
   if (const auto slot = ids::SlotState::parse(text, "i", 7, "it")) {
     const auto again = ids::SlotState::parse(slot->text(), "i", 7, "it");

@@ -9,6 +9,7 @@
 #include "holdfast/detail/number.h"
 #include "src/ids/record_text.h"
 #include "src/ids/segments/names.h"
+#include "src/ids/segments/served.h"
 
 namespace holdfast::ids {
 namespace {
@@ -19,7 +20,6 @@ using port::Record;
 using port::Records;
 using std::chrono::milliseconds;
 
-constexpr std::string_view kWorkersKind = "workers";
 constexpr std::string_view kSlotKind = "worker";
 constexpr std::uint64_t kMostWorkers = 1'024;
 // Above the last id's time, where that is ahead of the clock.
@@ -101,12 +101,13 @@ std::string WorkersHead::lock_name(std::uint64_t worker) const {
 }
 
 std::string WorkersHead::text() const {
-  return RecordText(std::string(kWorkersKind))
-      .add("incarnation", incarnation)
+  RecordText record{std::string(kWorkersKind)};
+  record.add("incarnation", incarnation)
       .add("layout", spec.layout.to_string())
       .add("policy", spec.policy.to_string())
-      .add_number("workers", spec.workers)
-      .text();
+      .add_number("workers", spec.workers);
+  if (served) record.add("served", "1");
+  return record.text();
 }
 
 Result<WorkersHead> WorkersHead::parse(const std::string& name, const std::string& text) {
@@ -121,7 +122,8 @@ Result<WorkersHead> WorkersHead::parse(const std::string& name, const std::strin
       incarnation.empty()) {
     return Error(Errc::kCorruptState, where + ": its layout, policy or workers make no sense");
   }
-  return WorkersHead{name, incarnation, {*layout, *policy, *workers}};
+  return WorkersHead{
+      name, incarnation, {*layout, *policy, *workers}, record->value("served") == "1"};
 }
 
 std::string SlotState::text() const {
@@ -191,12 +193,18 @@ Result<void> create_workers(Records& records, const std::string& name,
     const auto head = WorkersHead::parse(name, (*there)->text);
     return head ? taken : head.error();
   }
-  const WorkersHead head{name, fresh_incarnation(), spec};
+  const bool served = records.serves_ids() && spec.workers < spec.layout.workers();
+  const WorkersHead head{name, fresh_incarnation(), spec, served};
   const std::size_t rounds = *rounds_of(spec);
   for (std::uint64_t worker = 0; worker < spec.workers; ++worker) {
     SlotState fresh{.incarnation = head.incarnation, .worker = worker};
     if (rounds > 0) fresh.bounds.rounds = Rounds{0, std::vector<std::int64_t>(rounds, -1)};
     auto made = make_record(records, head.slot_key(worker), fresh.text(), by);
+    if (!made) return made;
+  }
+  if (served) {
+    const ServedState fresh{.incarnation = head.incarnation};
+    auto made = make_record(records, service_key(name, head.incarnation), fresh.text(), by);
     if (!made) return made;
   }
   auto made = make_record(records, head_key(name), head.text(), by);

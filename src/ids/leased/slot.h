@@ -28,6 +28,7 @@ struct WorkersHead {
   std::string name{};
   std::string incarnation{};
   LeasedWorkersSpec spec;
+  bool served = false;  // The lock service gives ids, too (served.h).
 
   std::string slot_key(std::uint64_t worker) const;
   std::string lock_name(std::uint64_t worker) const;

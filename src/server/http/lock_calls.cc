@@ -334,17 +334,24 @@ void break_lock(const std::shared_ptr<LockCall>& call, Fields& fields) {
 void next_ids(const std::shared_ptr<LockCall>& call, Fields& fields) {
   const std::uint64_t count = fields.count();
   if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
-  take_numbers(*call->service, call->name, count, [call, count](const auto& taken) {
-    if (!taken && taken.error().code() == Errc::kInvalidArgument && fits_one_call(count)) {
-      return call->done(
-          http_error(404, "no_such_ids", taken.error().message(), "ask the operator to make them"));
-    }
-    if (!taken) return call->done(failed(taken.error()));
-    call->done(as_json(200, {{"name", call->name},
-                             {"first", std::to_string(taken->first)},
-                             {"last", std::to_string(taken->last())},
-                             {"count", taken->count}}));
-  });
+  take_numbers(
+      *call->service, call->name, count, /*as_range=*/false, [call, count](const auto& taken) {
+        if (!taken && taken.error().code() == Errc::kInvalidArgument && fits_one_call(count)) {
+          return call->done(http_error(404, "no_such_ids", taken.error().message(),
+                                       "ask the operator to make them"));
+        }
+        if (!taken) return call->done(failed(taken.error()));
+        if (!taken->with_time.empty()) {
+          json ids = json::array();
+          for (const std::uint64_t id : taken->with_time) ids.push_back(std::to_string(id));
+          return call->done(as_json(
+              200, {{"name", call->name}, {"ids", std::move(ids)}, {"count", taken->count}}));
+        }
+        call->done(as_json(200, {{"name", call->name},
+                                 {"first", std::to_string(taken->first)},
+                                 {"last", std::to_string(taken->last())},
+                                 {"count", taken->count}}));
+      });
 }
 
 json ticket_json(const machine::TicketImage& ticket, machine::Instant at) {

@@ -77,6 +77,7 @@ class ServiceRecords final : public port::Records {
     return status->wall_time;
   }
 
+  bool serves_ids() const override { return true; }
   std::string forgets() const override { return forgets_; }
 
  private:
