@@ -2,7 +2,7 @@
 """Draws the pictures of the pages: `docs/pictures/draw.py` writes the SVG files beside it.
 
 A test compares them with what this script draws. Figures of the timeline come from renewal_schedule.h
-and deadline.h. The screen of `top` is what a terminal showed (top.txt).
+and clock_bound.h. The screen of `top` is what a terminal showed (top.txt).
 """
 
 import re
@@ -63,8 +63,8 @@ def part(name, lease):
 
 
 def slack(lease):
-    """The part at the end of a lease that its holder does not count on, by deadline.h."""
-    header = (ROOT / "src/session/deadline.h").read_text(encoding="utf-8")
+    """The part at the end of a lease that its holder does not count on, by clock_bound.h."""
+    header = (ROOT / "src/base/clock_bound.h").read_text(encoding="utf-8")
     rate = int(re.search(r"rate_error_ppm = ([\d']+)", header).group(1).replace("'", ""))
     margin = int(re.search(r"margin = std::chrono::milliseconds\((\d+)\)", header).group(1))
     return lease * rate / 1e6 + min(margin / 1000, lease / 10)
