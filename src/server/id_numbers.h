@@ -2,7 +2,7 @@
 // segments (holdfast/ids/segments.h), or ids with a time (src/ids/segments/served.h).
 //
 // Guarantee: an id is answered after the commit of its record, and to one caller only, among them
-// all processes that take ids of the same namespace. Those of calls that follow one another grow;
+// all processes that take ids of the same namespace. Ids of calls that follow one another grow;
 // ids with a time do so where their layout is ordered().
 // Not guaranteed: that none is left out. A caller whose answer is lost asks again, which is a gap.
 // Thread-safety: the service's loop only.
