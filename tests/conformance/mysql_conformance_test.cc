@@ -7,24 +7,6 @@
 namespace holdfast::testing {
 namespace {
 
-// As the URL makes it.
-class LiveMysqlSite final : public Site {
- public:
-  Result<std::unique_ptr<port::Store>> open(const port::StoreContext& context) override {
-    return stores::make_mysql_store(*port::StoreUrl::parse(url_), context);
-  }
-  void pass(Duration time) override { std::this_thread::sleep_for(time); }
-  void restart() override {
-    mariadb_server().kill9();
-    mariadb_server().start();
-  }
-  bool tells_broken_holders() const override { return false; }
-
- private:
-  static inline std::atomic<int> last_{0};
-  const std::string url_ = mariadb_server().url("prefix=live_" + std::to_string(++last_));
-};
-
 const StoreUnderTest kMysql{[] { return std::make_unique<MysqlSite>(); },
                             [] { return std::make_unique<LiveMysqlSite>(); },
                             &support::MariadbServer::unavailable};
@@ -33,9 +15,9 @@ TEST(MysqlStepsTest, QueuesOfManyLocksShareTheirCommits) {
   HOLDFAST_NEEDS_MARIADB();
   LiveMysqlSite site;
   expect_shared_commits(site, [] {
-    return std::stoll(mariadb_server().sql(
-        "SELECT variable_value FROM information_schema.global_status"
-        " WHERE variable_name = 'Com_commit'"));
+    return std::stoll(
+        mariadb_server().sql("SELECT variable_value FROM information_schema.global_status"
+                             " WHERE variable_name = 'Com_commit'"));
   });
 }
 

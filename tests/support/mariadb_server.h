@@ -1,6 +1,8 @@
-// A real MariaDB server of a test program's own.
+// A real MariaDB or MySQL server of a test program's own.
 //
-// The program is mariadbd from PATH or /usr/sbin, or what HOLDFAST_MARIADBD names.
+// The program is mariadbd from PATH or /usr/sbin, or what HOLDFAST_MARIADBD names, which may be a
+// mysqld of MySQL 8. A test that asks for MySQL itself gets what HOLDFAST_MYSQLD names, a mysqld
+// from PATH or /usr/sbin that is not MariaDB's, or what scripts/mysql-server has unpacked.
 //
 // Guarantee: it listens on a Unix socket in a folder of its own, and on a port of 127.0.0.1 if that
 // is asked for, and it dies with the test, however that one ends. Not guaranteed: users and rights,
@@ -27,11 +29,12 @@
 namespace holdfast::support {
 
 struct MariadbOptions {
+  bool mysql = false;  // MySQL itself.
   bool tcp = false;
-  bool users = false;                      // Tables of users and rights; root has no password.
-  std::vector<std::string> settings{};     // "--name=value"; they come last.
-  std::string data_folder{};               // Made by it; empty: in the folder of its own.
-  std::string clock_shift_file{};          // A ClockShift's.
+  bool users = false;                   // Tables of users and rights; root has no password.
+  std::vector<std::string> settings{};  // "--name=value"; they come last.
+  std::string data_folder{};            // Made by it; empty: in the folder of its own.
+  std::string clock_shift_file{};       // A ClockShift's.
   // A replica, which only reads, of the server at this port of 127.0.0.1. That one needs --log-bin
   // and --server-id=1.
   std::uint16_t follows = 0;
@@ -43,6 +46,7 @@ class MariadbServer {
 
   // Why no server can be had here; nothing: it can.
   static std::optional<std::string> unavailable();
+  static std::optional<std::string> mysql_unavailable();
 
   explicit MariadbServer(MariadbOptions options = {});
   ~MariadbServer();
@@ -75,8 +79,13 @@ class MariadbServer {
   bool ready() const;
   std::string data() const;
   void install() const;
+  void install_mysql() const;
+  std::vector<std::string> arguments() const;
+  void let_root_in_by_tcp() const;
 
   const MariadbOptions options_;
+  const std::string program_;
+  const bool is_mysql_;
   TempFolder folder_{"mariadb"};
   ReservedPort port_;
   std::unique_ptr<ChildProcess> process_;
