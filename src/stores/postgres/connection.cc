@@ -28,6 +28,8 @@ constexpr char kPlanning[] =
     "('enable_seqscan', 'off'), ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'), "
     "('jit', 'off')) AS s(name, value)";
 
+constexpr std::size_t kMostNames = 64;
+
 // libpq has no word for "none", and a service that PGSERVICE names can have an address.
 bool goes_elsewhere(PGconn* connection) {
   PQconninfoOption* const options = PQconninfo(connection);
@@ -131,8 +133,17 @@ bool PostgresConnection::send(const sql::Request& request) {
   return good && PQpipelineSync(connection_) == 1;
 }
 
+// A handful of texts come again and again, and comparing them is cheaper than hashing.
+const std::string& PostgresConnection::known_name_of(const std::string& text) {
+  const auto known = std::find_if(names_.begin(), names_.end(),
+                                  [&](const auto& each) { return each.first == text; });
+  if (known != names_.end()) return known->second;
+  if (names_.size() >= kMostNames) names_.clear();
+  return names_.emplace_back(text, name_of(text)).second;
+}
+
 bool PostgresConnection::prepare(const std::string& text, Sent& sent) {
-  sent.name = name_of(text);
+  sent.name = known_name_of(text);
   const bool first = prepared_.empty();
   sent.prepares = prepared_.insert(sent.name).second;
   if (!sent.prepares) return true;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include <libpq-fe.h>
 
@@ -53,6 +54,7 @@ class PostgresConnection final : public sql::Connection {
     sql::Answer answer{sql::Fate::kUnknown};
   };
 
+  const std::string& known_name_of(const std::string& text);
   bool prepare(const std::string& text, Sent& sent);
   bool take(PGresult* result, const Sink& sink);
 
@@ -63,6 +65,7 @@ class PostgresConnection final : public sql::Connection {
   bool connected_ = false;
   std::string last_words_;
   std::deque<Sent> sent_;
+  std::vector<std::pair<std::string, std::string>> names_;  // Of the newest texts.
   std::unordered_set<std::string> prepared_;
 };
 

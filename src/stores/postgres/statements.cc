@@ -33,7 +33,8 @@ DO $do$ BEGIN
   INSERT INTO @meta VALUES (1, 1) ON CONFLICT DO NOTHING;
 END $do$)sql";
 
-// `@taken(N)`: the row of a lock, with the new holder; `@free(N)`: nobody else has it.
+// `@taken(N)`: the row of a lock, with the new holder; `@free(N)`: nobody else has it. The server
+// prepares each expression anew for each execution, so one comparison does for three.
 constexpr std::string_view kTaken = R"sql(
   version = l.version + 1, token = greatest(l.token + 1, @now(#)),
   at = greatest(l.at, @now(#)), kind = excluded.kind, capacity = excluded.capacity,
@@ -43,8 +44,9 @@ constexpr std::string_view kTaken = R"sql(
   solo_ttl = excluded.solo_ttl, solo_waiter_ttl = excluded.solo_waiter_ttl, owner = excluded.owner
 )sql";
 constexpr std::string_view kFree = R"sql(
-  l.tickets = 0 AND l.at <= @now(#) AND l.refuse_until <= @now(#)
-  AND (l.solo_id IS NULL OR (l.solo_end <= @now(#) AND l.solo_id <> excluded.solo_id)))sql";
+  l.tickets = 0 AND l.solo_id IS DISTINCT FROM excluded.solo_id
+  AND greatest(l.at, l.refuse_until, CASE WHEN l.solo_id IS NOT NULL
+    THEN coalesce(l.solo_end, 9223372036854775807) END) <= @now(#))sql";
 
 constexpr char kGrant[] = R"sql(
 INSERT INTO @locks AS l (name, version, refuse_until, token, at, due, tickets, next_ord, kind,
@@ -66,11 +68,11 @@ WHERE l.name = $1::bytea AND @free(2)
   AND set_config('synchronous_commit', 'on', true) IS NOT NULL
 RETURNING token)sql";
 
+// The number of changed rows is the answer.
 constexpr char kRelease[] = R"sql(
 UPDATE @locks SET solo_id = NULL, at = greatest(at, @now(2)), version = version + 1
 WHERE name = $1::bytea AND solo_id = $3::bytea AND solo_end > @now(2) AND tickets = 0
-  AND at <= @now(2) AND set_config('synchronous_commit', 'on', true) IS NOT NULL
-RETURNING 1)sql";
+  AND at <= @now(2) AND set_config('synchronous_commit', 'on', true) IS NOT NULL)sql";
 
 // The machine's answer where the queue begins with an exclusive holder and an exclusive waiter, as
 // long as nothing is due. `version` makes a step of it: if somebody else was faster, it is left to

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -48,16 +49,20 @@ class Array {
   std::size_t size_ = 0;
 };
 
-// The rows of a statement.
+// The rows of a statement; of one that gives none, as many without columns as it changed.
 class PostgresRows final : public sql::Rows {
  public:
   explicit PostgresRows(PGresult* result) : result_(result, &PQclear) {}
 
-  int size() const override { return PQntuples(result_.get()); }
+  int size() const override {
+    return PQresultStatus(result_.get()) == PGRES_COMMAND_OK ? std::atoi(PQcmdTuples(result_.get()))
+                                                             : PQntuples(result_.get());
+  }
   bool is_null(int row, int column) const override {
     return PQgetisnull(result_.get(), row, column) != 0;
   }
   std::string_view text(int row, int column) const override {
+    if (column >= PQnfields(result_.get())) return {};
     return {PQgetvalue(result_.get(), row, column),
             static_cast<std::size_t>(PQgetlength(result_.get(), row, column))};
   }
