@@ -56,6 +56,8 @@ void encode_owner(const machine::OwnerPtr& owner, std::string_view wake, std::st
   static const machine::OwnerInfo nobody;
   const machine::OwnerInfo& info = owner ? *owner : nobody;
   out.clear();
+  out.reserve(32 + wake.size() + info.owner.size() + info.host.size() + info.program.size() +
+              info.reason.size());
   out.push_back(kVersion);
   put_text(out, wake);
   put_number(out, info.pid);

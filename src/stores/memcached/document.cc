@@ -124,12 +124,19 @@ class Owners {
 
  private:
   std::uint64_t look_up(const OwnerPtr& owner) {
-    const auto [found, fresh] = places_.emplace(owner.get(), texts_.size() + 1);
-    if (fresh) rows::encode_owner(owner, {}, texts_.emplace_back());
-    return found->second;
+    if (owner.get() == first_) return 1;
+    if (texts_.empty()) {
+      first_ = owner.get();
+    } else {
+      const auto [found, fresh] = places_.emplace(owner.get(), texts_.size() + 1);
+      if (!fresh) return found->second;
+    }
+    rows::encode_owner(owner, {}, texts_.emplace_back());
+    return texts_.size();
   }
 
-  std::unordered_map<const machine::OwnerInfo*, std::uint64_t> places_;
+  const machine::OwnerInfo* first_ = nullptr;  // Mostly there is one, which needs no table.
+  std::unordered_map<const machine::OwnerInfo*, std::uint64_t> places_;  // The others'.
   std::vector<std::string> texts_;
   const machine::OwnerInfo* last_ = nullptr;
   std::uint64_t last_place_ = 0;
@@ -193,12 +200,10 @@ std::string encode(const Document& document) {
 void encode(const Document& document, std::string& bytes) {
   const LockImage& lock = document.image;
   Owners owners;
-  std::vector<std::uint64_t> places;
-  places.reserve(lock.tickets.size());
-  for (const TicketImage& ticket : lock.tickets) places.push_back(owners.place_of(ticket.owner));
+  for (const TicketImage& ticket : lock.tickets) owners.place_of(ticket.owner);
 
   bytes.clear();
-  bytes.reserve(128 + lock.name.size() + lock.value.size() + 64 * lock.tickets.size());
+  bytes.reserve(384 + lock.name.size() + lock.value.size() + 64 * lock.tickets.size());
   bytes.append(kMark).push_back(kFormat);
   Writer out(bytes);
   out.text(lock.name);
@@ -219,8 +224,8 @@ void encode(const Document& document, std::string& bytes) {
   out.number(owners.texts().size());
   for (const std::string& owner : owners.texts()) out.text(owner);
   out.number(lock.tickets.size());
-  for (std::size_t at = 0; at < places.size(); ++at) {
-    write_ticket(out, lock.tickets[at], places[at]);
+  for (const TicketImage& ticket : lock.tickets) {
+    write_ticket(out, ticket, owners.place_of(ticket.owner));
   }
 }
 

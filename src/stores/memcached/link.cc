@@ -100,6 +100,7 @@ void Link::connect_to(const std::vector<tcp::endpoint>& endpoints, std::size_t a
 void Link::connected() {
   std::error_code ignored;
   socket_.set_option(tcp::no_delay(true), ignored);
+  socket_.non_blocking(true, ignored);
   state_ = State::kUp;
   failures_ = 0;
   reader_ = {};
@@ -141,9 +142,13 @@ void Link::flush() {
     sent_.push_back(std::move(call));
   }
   waiting_.clear();
+  // Mostly the socket takes it all. An error is left to the write that follows.
+  std::error_code failed;
+  const std::size_t written = socket_.write_some(asio::buffer(out_), failed);
+  if (!failed && written == out_.size()) return;
   writing_ = true;
   // The handler keeps the bytes: another connection may come before it is called.
-  auto bytes = std::make_shared<std::string>(std::move(out_));
+  auto bytes = std::make_shared<std::string>(out_.substr(failed ? 0 : written));
   asio::async_write(socket_, asio::buffer(*bytes),
                     [self = shared_from_this(), mine = generation_, bytes](
                         const std::error_code& error, std::size_t) {

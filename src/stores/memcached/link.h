@@ -102,7 +102,7 @@ class Link : public std::enable_shared_from_this<Link> {
   base::BootInstant connect_by_{};
   std::deque<Call> waiting_;  // Not given to the socket.
   std::deque<Call> sent_;
-  std::string out_;  // With the socket.
+  std::string out_;  // For the socket.
   ReplyReader reader_;
   std::array<char, 16 * 1024> buffer_{};
 };

@@ -4,8 +4,6 @@
 #include <charconv>
 #include <utility>
 
-#include "src/base/random.h"
-
 namespace holdfast::stores::memcached {
 namespace {
 
@@ -139,10 +137,10 @@ std::string key_of(std::string_view name) {
   constexpr Wide kPrime = (Wide{1} << 88) + 0x13b;
   Wide sum = (Wide{0x6c62272e07bb0142} << 64) + 0x62b821756295c58d;
   for (const char c : name) sum = (sum ^ static_cast<unsigned char>(c)) * kPrime;
-  std::string key;
-  key.reserve(43);
-  key.append("holdfast/1/");
-  key.append(base::to_hex(static_cast<std::uint64_t>(sum >> 64), static_cast<std::uint64_t>(sum)));
+  std::string key("holdfast/1/00000000000000000000000000000000");
+  for (auto digit = key.end(); sum != 0; sum >>= 4) {
+    *--digit = "0123456789abcdef"[static_cast<unsigned>(sum & 0xf)];
+  }
   return key;
 }
 
