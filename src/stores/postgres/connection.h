@@ -65,7 +65,7 @@ class PostgresConnection final : public sql::Connection {
   bool connected_ = false;
   std::string last_words_;
   std::deque<Sent> sent_;
-  std::vector<std::pair<std::string, std::string>> names_;  // Of the newest texts.
+  std::vector<std::pair<std::string, std::string>> names_;  // They belong to the newest texts.
   std::unordered_set<std::string> prepared_;
 };
 
