@@ -132,8 +132,8 @@ TEST_F(MysqlServerFaultsTest, ACommitWhoseOutcomeIsUnknownIsLookedUp) {
   auto waiting = std::async(std::launch::async, [&] { return client.mutex("a").try_acquire(); });
   ASSERT_TRUE(proxy.wait_for_hits(lost));
   server.kill9();
+  proxy.reset_all();  // Before the answer that is held would go on.
   proxy.remove_all();
-  proxy.reset_all();
   server.start();
   auto got = waiting.get();
   ASSERT_TRUE(got) << got.error().message();
