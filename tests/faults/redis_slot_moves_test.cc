@@ -190,6 +190,39 @@ class SlotMoves : public testing::Test {
     return all;
   }
 
+  // As the first of two locks in a batch, which the client sends to the source only. The second
+  // one's slot stays.
+  static std::string ask_in_a_batch(const Step& step) {
+    using namespace stores::redis;
+    std::string text = script(step.script, ScriptClock::kServer, ScriptHost::kCluster).text;
+    const std::string at = step.at;
+    const std::string time = "redis.call('TIME')";
+    const std::string stopped = "{'" + at.substr(0, 10) + "', '" + at.substr(10) + "'}";
+    for (std::size_t from = text.find(time); from != text.npos; from = text.find(time)) {
+      text.replace(from, time.size(), stopped);
+    }
+    const std::string other = other_key();
+    Words words = {"EVAL", text, "0"};
+    words.insert(words.end(), step.args.begin(), step.args.end());
+    words.insert(words.end(), step.args.begin() + 1, step.args.end());
+    words.insert(words.end(), {kKey, other, kTag, other.substr(4)});
+    const Reply both = source().command(words);
+    EXPECT_EQ(both.elements.size(), 2U) << both;
+    if (both.elements.size() != 2) return {};
+    EXPECT_FALSE(both.elements[1].is_error()) << both << ": one lock's move is not another's";
+    for (const char* part : {"", ":t", ":h", ":w", ":q", ":m"}) {
+      source().must({"DEL", other + part});
+    }
+    return text_of(both.elements[0]);
+  }
+  static std::string other_key() {
+    for (int i = 0;; ++i) {
+      const std::string key = "hf1:{other" + std::to_string(i) + "}";
+      const int slot = cluster_->slot_of(key);
+      if (slot != slot_ && cluster_->owner(slot) == from_) return key;
+    }
+  }
+
   // Returns whether it did its work.
   static bool check(const Keys& before, const Words& moved, const Step& step) {
     put(*single_, before);
@@ -244,6 +277,36 @@ TEST_F(SlotMoves, AScriptIsWholeOrNothing) {
       }
     }
   }
+}
+
+// A batch cannot be redirected, because it declares no keys. A lock that is not wholly here is left
+// to a request of its own.
+TEST_F(SlotMoves, AScriptInABatchIsWholeOrNothing) {
+  int left = 0, done = 0;
+  for (const State& state : states()) {
+    const Keys keys = make(state);
+    for (unsigned number = 0; number < 1U << keys.size(); ++number) {
+      const Words moved = subset(keys, number);
+      for (const Step& step : requests()) {
+        const bool joins = step.args.size() > 3 &&
+                           (step.script == ScriptName::kAcquire || step.script == ScriptName::kEnd);
+        if (!joins) continue;
+        SCOPED_TRACE(std::string(state.what) + ", " + step.what + ", moved:" + join(moved));
+        put(*single_, keys);
+        const std::string expected = text_of(single_->command(words_of(step)));
+        divide(keys, moved);
+        const std::string answer = ask_in_a_batch(step);
+        const bool refused =
+            is_refusal(answer) || answer.find("HOLDFAST-ALONE") != std::string::npos;
+        ++(refused ? left : done);
+        EXPECT_EQ(kept_by_both(), refused ? keys : kept_by(*single_)) << answer;
+        if (!refused) EXPECT_EQ(answer, expected);
+        if (HasFailure()) return;
+      }
+    }
+  }
+  EXPECT_GT(left, 0);
+  EXPECT_GT(done, 0);
 }
 
 // Shows that the comparison above can fail: the single server's scripts do not look before they

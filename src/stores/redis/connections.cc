@@ -45,22 +45,28 @@ Result<void> Connections::greet(const ScriptCall& rights, base::BootInstant dead
   return {};
 }
 
-void Connections::run(ScriptCall script, base::BootInstant deadline, port::Done<Reply> done,
-                 Prefix prefix) {
+template <typename Pointer>
+void Connections::send(Pointer script, base::BootInstant deadline, port::Done<Reply> done,
+                       Prefix prefix) {
   const bool asks = prefix == Prefix::kAsking;
-  const bool by_hash = known(script);
-  Command command{by_hash ? script.by_hash() : script.whole(), script.reads_only()};
-  if (by_hash && !asks) command.part = script.batch_part_of(command.wire);
+  const bool by_hash = known(*script);
+  Command command{by_hash ? script->by_hash() : script->whole(), script->reads_only()};
+  if (by_hash && !asks) command.part = script->batch_part_of(command.wire);
   if (asks) command.wire.insert(0, asking());
   command.has_prefix = asks;
   pipeline_.send(std::move(command), deadline,
                  [this, script = std::move(script), deadline, prefix,
                   done = std::move(done)](Result<Reply> reply) mutable {
                    // Unknown from now on, so it goes whole.
-                   if (!note_known(script, reply)) return done(std::move(reply));
-                   run(std::move(script), deadline, std::move(done), prefix);
+                   if (!note_known(*script, reply)) return done(std::move(reply));
+                   send(std::move(script), deadline, std::move(done), prefix);
                  });
 }
+
+template void Connections::send(std::optional<ScriptCall>, base::BootInstant, port::Done<Reply>,
+                                Prefix);
+template void Connections::send(std::shared_ptr<const ScriptCall>, base::BootInstant,
+                                port::Done<Reply>, Prefix);
 
 void Connections::run_confirmed(ScriptCall script, base::BootInstant deadline, DoneConfirmed done) {
   if (confirmed_ == nullptr) {
@@ -82,8 +88,7 @@ void Connections::run_confirmed(ScriptCall script, base::BootInstant deadline, D
 
 std::optional<Result<Reply>> Connections::run_here(const ScriptCall& script,
                                                    base::BootInstant deadline, bool pushes_first) {
-  auto replies =
-      call_here(script, deadline, pushes_first ? Handshake::ping() : std::string(), {});
+  auto replies = call_here(script, deadline, pushes_first ? Handshake::ping() : std::string(), {});
   if (!replies) return std::nullopt;
   if (!*replies) return Result<Reply>(replies->error());
   return Result<Reply>(std::move((*replies)->back()));
@@ -105,7 +110,7 @@ std::optional<Result<std::vector<Reply>>> Connections::call_here(const ScriptCal
 }
 
 void Connections::read(const std::vector<std::string_view>& words, base::BootInstant deadline,
-                  port::Done<Reply> done, Prefix prefix) {
+                       port::Done<Reply> done, Prefix prefix) {
   Command command;
   command.reads_only = true;
   command.has_prefix = prefix == Prefix::kAsking;

@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/stores/redis/confirming.h"
@@ -52,7 +53,14 @@ class Connections {
 
   enum class Prefix : std::uint8_t { kNone, kAsking };
   void run(ScriptCall script, base::BootInstant deadline, port::Done<Reply> done,
-           Prefix prefix = Prefix::kNone);
+           Prefix prefix = Prefix::kNone) {
+    send(std::optional<ScriptCall>(std::move(script)), deadline, std::move(done), prefix);
+  }
+  // The same without a copy, for a caller that keeps the script.
+  void run(std::shared_ptr<const ScriptCall> script, base::BootInstant deadline,
+           port::Done<Reply> done, Prefix prefix) {
+    send(std::move(script), deadline, std::move(done), prefix);
+  }
   // As run(), and tells whether the replicas have confirmed it.
   using DoneConfirmed = std::function<void(Result<Reply>, const Missing&)>;
   void run_confirmed(ScriptCall script, base::BootInstant deadline, DoneConfirmed done);
@@ -81,6 +89,9 @@ class Connections {
   void abandon() noexcept;
 
  private:
+  // `script` points to it.
+  template <typename Pointer>
+  void send(Pointer script, base::BootInstant deadline, port::Done<Reply> done, Prefix prefix);
   // Returns true if the script must be sent whole.
   bool note_known(const ScriptCall& script, const Result<Reply>& reply);
   std::atomic<bool>& known(const ScriptCall& script) {

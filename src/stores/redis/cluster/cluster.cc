@@ -213,8 +213,8 @@ void Cluster::send(const CallPtr& call, Node& node, Connections::Prefix prefix) 
     return node.server->run_confirmed(*call->script, call->deadline, std::move(then));
   }
   node.server->run(
-      *call->script, call->deadline, [then](Result<Reply> reply) { then(std::move(reply), {}); },
-      prefix);
+      std::shared_ptr<const ScriptCall>(call, &*call->script), call->deadline,
+      [then = std::move(then)](Result<Reply> reply) { then(std::move(reply), {}); }, prefix);
 }
 
 void Cluster::answered(const CallPtr& call, Node& node, Connections::Prefix prefix,

@@ -81,7 +81,6 @@ BatchPart ScriptCall::batch_part_of(const std::string& by_hash) const {
           at(key),
           at(key + common_at_),
           at(key + own_at_),
-          slot_,
           static_cast<std::uint32_t>(tail)};
 }
 

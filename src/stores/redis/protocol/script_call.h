@@ -32,8 +32,7 @@ class ScriptCall {
   // Marks where this request's own words begin. With its key they can join a batch.
   void begin_own(BatchPart::Kind kind);
 
-  // In a cluster: the slot of the keys, and its tag. Only requests of one slot join, and the tag
-  // comes once.
+  // In a cluster: the slot of the keys, and its tag.
   void end_in_slot(std::uint16_t slot, std::string_view tag);
   std::uint16_t slot() const { return slot_; }
 

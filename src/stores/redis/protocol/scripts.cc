@@ -48,7 +48,8 @@ void adapt_to_cluster(std::string& text) {
   replace_all(text, "'hf1:@' .. ticket.client", "'hf1:@' .. ticket.client .. slot_tag");
   replace_all(text, "'hf1:@' .. client", "'hf1:@' .. client .. slot_tag");
   const std::size_t first_line = text.starts_with("#!") ? text.find('\n') + 1 : 0;
-  text.insert(first_line, "local slot_tag = table.remove(ARGV)\n");
+  text.insert(first_line, "local slot_tag = #KEYS > 0 and table.remove(ARGV) or ''\n");
+  replace_all(text, "flags=allow-oom\n", "flags=allow-oom,allow-cross-slot-keys\n");
 }
 
 Script assemble(std::string_view source, ScriptClock clock, ScriptHost host) {

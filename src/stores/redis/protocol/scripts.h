@@ -36,7 +36,8 @@ enum class ScriptClock : std::uint8_t {
   kArgument,  // Tests: microseconds in the last argument, 16 digits.
 };
 
-// In a cluster the last argument is the slot's tag (slot.h), before which a test's clock stands.
+// In a cluster the last argument is the slot's tag (slot.h), before which a test's clock stands. A
+// batch declares no keys there: they and their tags are its last arguments (cluster.lua).
 // Pushes go to sharded channels in that slot. The lock service has no scripts but knows these calls
 // by name: "HF1 acquire 1 <key> ...".
 enum class ScriptHost : std::uint8_t { kServer, kCluster, kService };

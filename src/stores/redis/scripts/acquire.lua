@@ -14,7 +14,9 @@ local now_in_short = sub(now, 1, 7)
 local go_the_long_way  -- Made when first needed.
 
 local function take(key, id, issue, ttl, owner, terms)
-  local record = call('GET', key)
+  --@single local record = call('GET', key)
+  --@cluster local record = redis.pcall('GET', key)
+  --@cluster if type(record) == 'table' then return alone(record) end
   local form, how = record and sub(record, 1, 7), byte(terms)
 
   -- The short way for a plain mutex that is free and was last used by this client.
@@ -128,13 +130,16 @@ local function take(key, id, issue, ttl, owner, terms)
 end
 
 if #KEYS == 1 then return take(KEYS[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]) end
-local answers, keys, words, last = {}, KEYS, ARGV, 0
+local answers, keys, words, last, number, before = {}, KEYS, ARGV, 0, #KEYS, 0
+--@cluster if undeclared then keys, number = words, (#words - 1) / 7 end
+--@cluster if undeclared then before = 1 + 5 * number end
 local function take_rest()
-  for i = last + 1, #keys do
+  for i = last + 1, number do
     last = i
     local first = 5 * i
-    answers[i] = take(keys[i], words[first - 3], words[first - 2], words[first - 1], words[first],
-      words[first + 1])
+    --@cluster if undeclared then slot_tag = words[before + number + i] end
+    answers[i] = take(keys[before + i], words[first - 3], words[first - 2], words[first - 1],
+      words[first], words[first + 1])
   end
 end
 repeat
@@ -143,5 +148,5 @@ repeat
     why = type(why) == 'table' and why.err or tostring(why)
     answers[last] = {err = string.find(why, '^%u+ ') and why or 'ERR ' .. why}
   end
-until last == #keys
+until last == number
 return answers

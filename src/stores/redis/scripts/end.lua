@@ -11,7 +11,9 @@ local now
 local go_the_long_way  -- Made when first needed.
 
 local function give_back(key, id, issue, how)
-  local record = call('GET', key)
+  --@single local record = call('GET', key)
+  --@cluster local record = redis.pcall('GET', key)
+  --@cluster if type(record) == 'table' then return alone(record) end
   local form = record and sub(record, 1, 7)
 
   -- The short way for the only holder. Even if its lease has ended, nobody has taken the lock
@@ -93,12 +95,15 @@ local function give_back(key, id, issue, how)
 end
 
 if #KEYS == 1 then return give_back(KEYS[1], ARGV[2], ARGV[3], ARGV[4]) end
-local answers, keys, words, last = {}, KEYS, ARGV, 0
+local answers, keys, words, last, number, before = {}, KEYS, ARGV, 0, #KEYS, 0
+--@cluster if undeclared then keys, number = words, (#words - 1) / 5 end
+--@cluster if undeclared then before = 1 + 3 * number end
 local function give_back_rest()
-  for i = last + 1, #keys do
+  for i = last + 1, number do
     last = i
     local first = 3 * i
-    answers[i] = give_back(keys[i], words[first - 1], words[first], words[first + 1])
+    --@cluster if undeclared then slot_tag = words[before + number + i] end
+    answers[i] = give_back(keys[before + i], words[first - 1], words[first], words[first + 1])
   end
 end
 repeat
@@ -107,5 +112,5 @@ repeat
     why = type(why) == 'table' and why.err or tostring(why)
     answers[last] = {err = string.find(why, '^%u+ ') and why or 'ERR ' .. why}
   end
-until last == #keys
+until last == number
 return answers

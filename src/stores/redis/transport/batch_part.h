@@ -13,8 +13,8 @@ namespace holdfast::stores::redis {
 //                      ^  ^      ^         ^                 ^
 //                  count  key    common    own               tail: a cluster's; else the end
 //
-// Requests of one kind on one connection have the same script, and those of one slot the same tail.
-// Only requests of one slot and with the same common word join.
+// Requests of one kind on one connection have the same script. Only those with the same common word
+// join.
 struct BatchPart {
   enum class Kind : std::uint8_t { kNone, kAcquire, kRelease };
 
@@ -24,7 +24,6 @@ struct BatchPart {
   std::uint16_t key = 0;
   std::uint16_t common = 0;
   std::uint16_t own = 0;
-  std::uint16_t slot = 0;
   std::uint32_t tail = 0;
 };
 

@@ -46,15 +46,12 @@ void take_next(OperationList& waiting, base::BootInstant now, bool join, Operati
   if (wanted == Kind::kNone) return taken.push(waiting.pop());
   OperationList passed;
   std::size_t bytes = 0;
-  const auto other_slot = [&](const Operation& next) {
-    return !taken.empty() && taken.front()->command.part.slot != next.command.part.slot;
-  };
   for (std::size_t i = 0; i < kMostLookedThrough && !waiting.empty(); ++i) {
     const Operation& next = *waiting.front();
     const Kind kind = kind_of(next);
     // No request may overtake one that goes alone.
     if (kind == Kind::kNone) break;
-    if (kind != wanted || other_slot(next)) {
+    if (kind != wanted) {
       passed.push(waiting.pop());
     } else if (next.deadline <= now) {
       late.push(waiting.pop());
@@ -80,27 +77,37 @@ void append_request(std::string& out, const OperationList& taken) {
   }
   const BatchPart& part = first.command.part;
   const std::size_t number = taken.size();
+  const auto append_each = [&](auto from, auto to) {
+    for (const Operation* each = &first; each != nullptr; each = each->next) {
+      out += bytes_of(*each, from(*each), to(*each));
+    }
+  };
+  const auto key = [](const Operation& each) { return each.command.part.key; };
+  const auto common = [](const Operation& each) { return each.command.part.common; };
+  const auto own = [](const Operation& each) { return each.command.part.own; };
+  const auto tail = [](const Operation& each) { return each.command.part.tail; };
+  const auto end = [](const Operation& each) { return each.command.wire.size(); };
   // The command, the hash, the number of keys and the common word come once. Each part adds its key
   // and its own words.
-  const std::string_view tail = bytes_of(first, part.tail, first.command.wire.size());
-  append_array_header(out, 4 + number * (1U + part.own_words) + (tail.empty() ? 0 : 1));
+  const bool in_cluster = tail(first) != end(first);
+  append_array_header(out, 4 + number * ((in_cluster ? 2U : 1U) + part.own_words));
   out += bytes_of(first, first.command.wire.find('\n') + 1, part.count);
-  append_word(out, std::to_string(number));
-  for (const Operation* each = &first; each != nullptr; each = each->next) {
-    out += bytes_of(*each, each->command.part.key, each->command.part.common);
-  }
+  append_word(out, in_cluster ? "0" : std::to_string(number));
+  if (!in_cluster) append_each(key, common);
   out += common_of(first);
-  for (const Operation* each = &first; each != nullptr; each = each->next) {
-    out += bytes_of(*each, each->command.part.own, each->command.part.tail);
-  }
-  out += tail;
+  append_each(own, tail);
+  // A cluster refuses declared keys of several slots (scripts/cluster.lua).
+  if (!in_cluster) return;
+  append_each(key, common);
+  append_each(tail, end);
 }
+
+bool asks_to_go_alone(const Reply& reply) { return reply.error_word() == "HOLDFAST-ALONE"; }
 
 bool concerns_each(const Reply& refusal) {
   constexpr std::string_view kWords[] = {
-      "NOSCRIPT", "READONLY",   "LOADING",    "MASTERDOWN", "MISCONF",      "BUSY",
-      "NOAUTH",   "UNKILLABLE", "NOREPLICAS", "FAILOVER",   "NOMASTERLINK", "MOVED",
-      "CLUSTERDOWN"};
+      "NOSCRIPT",   "READONLY",   "LOADING",  "MASTERDOWN",   "MISCONF", "BUSY",       "NOAUTH",
+      "UNKILLABLE", "NOREPLICAS", "FAILOVER", "NOMASTERLINK", "MOVED",   "CLUSTERDOWN"};
   return std::find(std::begin(kWords), std::end(kWords), refusal.error_word()) != std::end(kWords);
 }
 

@@ -5,9 +5,10 @@
 // comes late. No request overtakes one that goes alone, and none is overtaken by it, so a cancel
 // stays behind its acquisition. A release may overtake acquisitions, because they may wait for just
 // this lock.
-// Not guaranteed: that order after a batch was refused as a whole. Its parts are sent again one by
-// one, after later requests. The script then refuses a part that comes too late, and its client
-// asks again and joins the end of the queue. Exclusion does not depend on this order.
+// Not guaranteed: that order after a batch was refused as a whole, or after a part asked to go
+// alone. Such parts are sent again one by one, after later requests. The script then refuses a part
+// that comes too late, and its client asks again and joins the end of the queue. Exclusion does not
+// depend on this order.
 // Thread-safety: one thread at a time.
 #pragma once
 
@@ -37,5 +38,9 @@ void append_request(std::string& out, const OperationList& taken);
 // After the refusal of a batch: whether each part would get the same refusal alone. Otherwise the
 // parts are sent again one by one; the server recognizes an applied one by its id.
 bool concerns_each(const Reply& refusal);
+
+// Whether this part of a batch was not done, and must be sent again alone: in a cluster, the batch
+// could not read the lock's key at this node.
+bool asks_to_go_alone(const Reply& reply);
 
 }  // namespace holdfast::stores::redis

@@ -262,6 +262,75 @@ TEST_F(BatchingLiveTest, ANodeOfAClusterIsAskedOneByOne) {
   EXPECT_EQ(server.command_count("evalsha"), 2) << "it is not tried again on this connection";
 }
 
+// One node of a cluster that has all slots except that of the lock `absent`.
+class BatchingInAClusterTest : public BatchingLiveTest {
+ protected:
+  void SetUp() override {
+    HOLDFAST_NEEDS_REDIS();
+    server_ = std::make_unique<RedisServer>(
+        support::RedisOptions{.config = {"cluster-enabled yes", "cluster-require-full-coverage no",
+                                         "cluster-port " + std::to_string(bus_.number())}});
+    const int absent = slot_of("absent");
+    server_->must({"CLUSTER", "ADDSLOTSRANGE", "0", std::to_string(absent - 1),
+                   std::to_string(absent + 1), "16383"});
+    ASSERT_TRUE(server_->eventually([](RedisServer& asked) {
+      return asked.must({"CLUSTER", "INFO"}).text.find("cluster_state:ok") != std::string::npos;
+    }));
+    for (const ScriptName name : {ScriptName::kAcquire, ScriptName::kEnd}) {
+      server_->must(
+          {"SCRIPT", "LOAD", script(name, ScriptClock::kServer, ScriptHost::kCluster).text});
+    }
+  }
+
+  ScriptCall take(const std::string& name, std::uint64_t number, bool waits = true) const {
+    return here_.acquire(asking_for(name, number, waits));
+  }
+  ScriptCall give(const std::string& name, std::uint64_t number) const {
+    return here_.end("release", ticket_of(name, number));
+  }
+
+  const support::ReservedPort bus_;
+  std::unique_ptr<RedisServer> server_;
+  const Requests here_{kOurs, nullptr, ScriptHost::kCluster};
+};
+
+TEST_F(BatchingInAClusterTest, LocksOfSeveralSlotsAreOneRequest) {
+  Pipeline pipe(loop_.io, remote_of(server_->url()));
+  ASSERT_EQ(said(ask(pipe, {"PING"})), "PONG");
+  server_->reset_counts();
+  EXPECT_THAT(told(send_together(pipe, {take("a", 1), take("b", 2), take("c", 3), take("a", 4)})),
+              ElementsAre(StartsWith("held "), StartsWith("held "), StartsWith("held "),
+                          StartsWith("waiting 0 10000000 0 ")));
+  EXPECT_EQ(server_->command_count("evalsha"), 1);
+  EXPECT_THAT(told(send_together(pipe, {give("a", 1), give("b", 2), give("c", 3)})),
+              Each("released"));
+  EXPECT_EQ(server_->command_count("evalsha"), 2);
+  EXPECT_THAT(told_alone(pipe, {give("a", 4)}), ElementsAre("released")) << "it had the lock then";
+}
+
+TEST_F(BatchingInAClusterTest, AKeyThatIsNotHereFailsItsLockOnlyAndIsAskedForAlone) {
+  Pipeline pipe(loop_.io, remote_of(server_->url()));
+  ASSERT_EQ(said(ask(pipe, {"PING"})), "PONG");
+  server_->reset_counts();
+  const auto taken = told(send_together(pipe, {take("a", 1), take("absent", 2), take("b", 3)}));
+  EXPECT_THAT(taken[0], StartsWith("held "));
+  EXPECT_THAT(taken[1], HasSubstr("Hash slot not served")) << "the server itself says so";
+  EXPECT_THAT(taken[2], StartsWith("held "));
+  EXPECT_EQ(server_->command_count("evalsha"), 1) << "the second one is refused before it runs";
+}
+
+TEST_F(BatchingInAClusterTest, BatchesThatAreAlwaysInVainAreGivenUp) {
+  Pipeline pipe(loop_.io, remote_of(server_->url()));
+  ASSERT_EQ(said(ask(pipe, {"PING"})), "PONG");
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_THAT(told(send_together(pipe, {take("absent", 1), take("absent", 2)})),
+                Each(HasSubstr("Hash slot not served")));
+  }
+  server_->reset_counts();
+  EXPECT_THAT(told(send_together(pipe, {take("a", 3), take("b", 4)})), Each(StartsWith("held ")));
+  EXPECT_EQ(server_->command_count("evalsha"), 2);
+}
+
 TEST_F(BatchingLiveTest, AResetInMidReplyIsUnknownToEachAndAskingAgainTells) {
   RedisServer server;
   load(server);

@@ -182,7 +182,7 @@ TEST_F(BatchingTest, TheRequestHasTheKeysThenTheClientThenWhatIsEachOnes) {
   EXPECT_EQ(wire_, expected);
 }
 
-TEST_F(BatchingTest, InAClusterOnlyRequestsOfOneSlotJoinAndTheTagComesOnce) {
+TEST_F(BatchingTest, InAClusterTheKeysOfSeveralSlotsAreNotDeclaredAndEachHasItsTag) {
   const Requests ours("00000000c11e4701", nullptr, ScriptHost::kCluster);
   const auto release = [&](const std::string& name) {
     wait(ours.end("release", {name, {1, 2}, kLater, 7}), name);
@@ -190,27 +190,52 @@ TEST_F(BatchingTest, InAClusterOnlyRequestsOfOneSlotJoinAndTheTagComesOnce) {
   ASSERT_NE(ours.slot_of("a"), ours.slot_of("b"));
   release("a");
   release("b");
-  release("a");
-  EXPECT_THAT(sent(), ElementsAre(ElementsAre("a", "a"), ElementsAre("b")));
-  release("a");
-  release("a");
-  ASSERT_THAT(sent(), SizeIs(1));
+  EXPECT_THAT(sent(), ElementsAre(ElementsAre("a", "b")));
   const std::string& hash =
       script(ScriptName::kEnd, ScriptClock::kServer, ScriptHost::kCluster).sha1;
   const std::string id = "00000000000000010000000000000002";
-  const std::string tag = SlotTags().of(ours.slot_of("a"));
-  const std::vector<std::string_view> words{
-      "EVALSHA",          hash,      "2", "hf1:{a}",          "hf1:{a}", "00000000c11e4701", id,
-      "0000000000000007", "release", id,  "0000000000000007", "release", tag};
+  const SlotTags tags;
+  const std::string first = tags.of(ours.slot_of("a"));
+  const std::string second = tags.of(ours.slot_of("b"));
+  const std::vector<std::string_view> words{"EVALSHA",
+                                            hash,
+                                            "0",
+                                            "00000000c11e4701",
+                                            id,
+                                            "0000000000000007",
+                                            "release",
+                                            id,
+                                            "0000000000000007",
+                                            "release",
+                                            "hf1:{a}",
+                                            "hf1:{b}",
+                                            first,
+                                            second};
   std::string expected;
   append_command(expected, words);
   EXPECT_EQ(wire_, expected);
+  release("a");
+  EXPECT_THAT(sent(), ElementsAre(ElementsAre("a")));
+  EXPECT_EQ(wire_, ours.end("release", {"a", {1, 2}, kLater, 7}).by_hash()) << "one is declared";
 }
 
 TEST_F(BatchingTest, OneAloneIsSentAsItIs) {
   acquire("a");
   ASSERT_THAT(sent(), SizeIs(1));
   EXPECT_EQ(wire_, requests_.acquire(request_of("a")).by_hash());
+}
+
+TEST(AsksToGoAloneTest, OnlyTheWordOfTheScripts) {
+  const auto refusal = [](std::string text) {
+    Reply reply;
+    reply.kind = Reply::Kind::kError;
+    reply.text = std::move(text);
+    return reply;
+  };
+  EXPECT_TRUE(asks_to_go_alone(refusal("HOLDFAST-ALONE ERR Script attempted to access ...")));
+  EXPECT_FALSE(asks_to_go_alone(refusal("ERR Script attempted to access a non local key")))
+      << "it may have written before";
+  EXPECT_FALSE(asks_to_go_alone(Reply()));
 }
 
 TEST(ConcernsEachTest, OnlyRefusalsThatDoNotDependOnTheLock) {

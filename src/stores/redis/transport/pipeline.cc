@@ -4,6 +4,7 @@
 #include <chrono>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
@@ -29,6 +30,8 @@ constexpr std::size_t kWriteSize = 256 * 1024;
 // soon as a whole batch of this size has gathered.
 constexpr std::size_t kEnoughToDo = 32;
 constexpr std::size_t kWorthAWrite = 32;
+// After so many batches in a row that were of no use, a connection makes no more.
+constexpr int kMostVainBatches = 3;
 // Deadlines closer together than this share one sweep.
 constexpr std::chrono::milliseconds kSweepGrain{1};
 
@@ -77,6 +80,8 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   std::size_t put_out(OperationList& taken);
   void answer(std::unique_ptr<Operation> operation, Reply reply);
   void answer_each(OperationList& asked, std::size_t number, Reply reply);
+  void answer_parts(OperationList& asked, std::vector<Reply>& replies);
+  void send_again_alone(OperationList& operations);
   void complete(std::unique_ptr<Operation> operation, Result<Reply> result);
   void refuse(port::Done<Reply> done, Error why);
   void fail_all(OperationList& operations, const Error& why);
@@ -105,6 +110,7 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   std::uint64_t given_to_link_ = 0;  // Bytes on this connection.
   bool leaving_ = false;             // No more requests go out on this connection.
   bool joins_ = true;                // Whether requests are batched on this connection.
+  int vain_batches_ = 0;             // In a row, and no part of them was answered.
   bool started_ = false;
   bool shut_ = false;
   Backoff backoff_;
@@ -210,6 +216,7 @@ void Pipeline::Impl::on_up() {
   given_to_link_ = 0;
   leaving_ = false;
   joins_ = true;
+  vain_batches_ = 0;
   last_failure_.reset();
   connections_.fetch_add(1, std::memory_order_relaxed);
   connected_ = true;
@@ -252,17 +259,38 @@ void Pipeline::Impl::answer(std::unique_ptr<Operation> operation, Reply reply) {
 // Completes the operations of one batch.
 void Pipeline::Impl::answer_each(OperationList& asked, std::size_t number, Reply reply) {
   if (reply.kind == Reply::Kind::kArray && reply.items.size() == number) {
-    for (Reply& own : reply.items) answer(asked.pop(), std::move(own));
+    answer_parts(asked, reply.items);
   } else if (concerns_each(reply)) {
     while (!asked.empty()) answer(asked.pop(), reply);
   } else {
     // A node of a cluster takes only locks of one slot together, which is rare: stop batching.
     joins_ = joins_ && reply.error_word() != "CROSSSLOT";
-    // The reason may be a single part. So each goes again alone, ahead of the waiting requests.
-    for (Operation* each = asked.front(); each != nullptr; each = each->next) each->alone = true;
-    asked.append(waiting_);
-    waiting_.append(asked);
+    // The reason may be a single part.
+    send_again_alone(asked);
   }
+}
+
+void Pipeline::Impl::answer_parts(OperationList& asked, std::vector<Reply>& replies) {
+  OperationList again;
+  for (Reply& own : replies) {
+    auto operation = asked.pop();
+    if (asks_to_go_alone(own)) {
+      again.push(std::move(operation));
+    } else {
+      answer(std::move(operation), std::move(own));
+    }
+  }
+  // Where a proxy keeps scripts from keys that they do not declare, batches cost only time.
+  vain_batches_ = again.size() == replies.size() ? vain_batches_ + 1 : 0;
+  joins_ = joins_ && vain_batches_ < kMostVainBatches;
+  send_again_alone(again);
+}
+
+// Ahead of the waiting requests.
+void Pipeline::Impl::send_again_alone(OperationList& operations) {
+  for (Operation* each = operations.front(); each != nullptr; each = each->next) each->alone = true;
+  operations.append(waiting_);
+  waiting_.append(operations);
 }
 
 // The server has become a replica. Its answers under way still count; after them the name is looked
