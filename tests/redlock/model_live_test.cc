@@ -136,7 +136,7 @@ class Pair {
   std::string text(const Answer<N>& answer) const {
     const auto number = [](N value) { return " " + std::to_string(value); };
     switch (answer.word) {
-      case Word::kGranted: return "granted" + number(answer.a);
+      case Word::kGranted: return "granted " + sixteen(answer.a);
       case Word::kBusy: return "busy" + number(answer.a);
       case Word::kEnded: return "ended";
       case Word::kTooLong: return "toolong";
@@ -193,8 +193,8 @@ class Pair {
     const auto lock = static_cast<std::size_t>(draw(2));
     const auto which = static_cast<std::size_t>(draw(3));
     same(ask(texts::kTake, asked, memory, lock,
-             {id(which), std::to_string(ttl),
-              sixteen(0) + " " + named(tag, attempt) + " " + std::to_string(ttl) + " 0 {}"}),
+             {id(which) + " " + sixteen(0) + " " + sixteen(ttl) + " " + named(tag, attempt) +
+              " 0 {}"}),
          model_.acquire(asked, memory, lock, which, tag, attempt, ttl, 0, now_));
   }
   void confirm() {
@@ -206,7 +206,7 @@ class Pair {
     const N tag = right ? hold.tag : 1 + draw(2);
     const N attempt = right ? hold.attempt : 1 + draw(4);
     same(ask(texts::kHold, asked, memory, lock,
-             {"confirm", id(which), named(tag, attempt), sixteen(token), "-"}),
+             {"confirm", id(which), sixteen(token) + " " + named(tag, attempt)}),
          model_.confirm(asked, memory, lock, which, tag, attempt, token, now_));
   }
   void renew() {
@@ -218,8 +218,8 @@ class Pair {
     const N broken = model_.locks[lock].broken;
     const N of = draw(2) == 0 && broken != 0 ? broken : token;
     same(ask(texts::kHold, asked, memory, lock,
-             {any ? "renewany" : "renew", id(which), std::to_string(seq), std::to_string(ttl),
-              std::to_string(of)}),
+             {any ? "renewany" : "renew", id(which),
+              std::to_string(seq) + " " + std::to_string(ttl) + " " + std::to_string(of)}),
          model_.renew(asked, memory, lock, which, seq, ttl, of, any, now_));
   }
   void keep() {
@@ -228,9 +228,10 @@ class Pair {
     const bool any = draw(4) == 0;
     const auto lock = static_cast<std::size_t>(draw(2));
     const auto which = static_cast<std::size_t>(draw(3));
-    same(ask(texts::kHold, asked, memory, lock,
-             {any ? "keepany" : "keep", id(which), std::to_string(seq), std::to_string(ttl), "-"}),
-         model_.keep(asked, memory, lock, which, seq, ttl, any, now_));
+    same(
+        ask(texts::kHold, asked, memory, lock,
+            {any ? "keepany" : "keep", id(which), std::to_string(seq) + " " + std::to_string(ttl)}),
+        model_.keep(asked, memory, lock, which, seq, ttl, any, now_));
   }
   void release() {
     const N asked = cluster(), memory = knows(), tag = draw(3), attempt = 1 + draw(4);
@@ -238,8 +239,8 @@ class Pair {
     const auto lock = static_cast<std::size_t>(draw(2));
     const auto which = static_cast<std::size_t>(draw(3));
     same(ask(texts::kHold, asked, memory, lock,
-             {draw(2) == 0 ? "release" : "undo", id(which), tag == 0 ? "-" : named(tag, attempt),
-              late ? "late" : "-", "-"}),
+             {draw(2) == 0 ? "release" : "undo", id(which),
+              (late ? "z " : "- ") + (tag == 0 ? "-" : named(tag, attempt))}),
          model_.release(asked, memory, lock, which, tag, attempt, late, now_));
   }
   void break_lock() {
@@ -250,8 +251,7 @@ class Pair {
       if (hold.is && hold.token != 0) token = hold.token;
     }
     const std::string said =
-        ask(texts::kHold, asked, memory, lock,
-            {"break", "-", std::to_string(token), "by root", "-"});
+        ask(texts::kHold, asked, memory, lock, {"break", "-", std::to_string(token) + " by root"});
     same(said.substr(0, said.find(' ')),
          model_.break_lock(asked, memory, lock, token, now_));
   }
@@ -304,26 +304,52 @@ TEST(RedlockModel, ABatchSaysWhatItsPartsSay) {
     for (const auto& part : reply.elements) each.push_back(part.text);
     return each;
   };
-  const std::vector<std::string> take{
-      "EVAL", std::string(texts::kTake), "3", "hfr1:a", "hfr1:b", "hfr1:a", known, one, "9000000",
-      sixteen(0) + " a 1 9000000 0 {}", one, "60000001", sixteen(0) + " a 2 60000001 0 {}", two,
-      "9000000", sixteen(0) + " a 3 9000000 0 {}"};
+  const auto asked = [](const std::string& id, N ttl, const std::string& attempt) {
+    return id + " " + sixteen(0) + " " + sixteen(ttl) + " a " + attempt + " 0 {}";
+  };
+  const std::vector<std::string> take{"EVAL",
+                                      std::string(texts::kTake),
+                                      "3",
+                                      "hfr1:a",
+                                      "hfr1:b",
+                                      "hfr1:a",
+                                      known,
+                                      asked(one, 9'000'000, "1"),
+                                      asked(one, 60'000'001, "2"),
+                                      asked(two, 9'000'000, "3")};
   const auto taken = texts_of(server.must(take));
   ASSERT_EQ(taken.size(), 3U);
-  EXPECT_EQ(taken[0], "granted 41");
+  EXPECT_EQ(taken[0], "granted " + sixteen(41));
   EXPECT_EQ(taken[1], "toolong");
   EXPECT_TRUE(taken[2].starts_with("busy ")) << taken[2];
-  const auto changed = texts_of(server.must(
-      {"EVAL", std::string(texts::kHold), "4", "hfr1:a", "hfr1:a", "hfr1:a", "hfr1:b", known,
-       "confirm", one, "a 1", sixteen(42), "-", "renew", one, "1", "8000000", "42", "confirm", one,
-       "a 2", sixteen(50), "-", "release", two, "-", "-", "-"}));
+  const auto changed = texts_of(server.must({"EVAL",
+                                             std::string(texts::kHold),
+                                             "4",
+                                             "hfr1:a",
+                                             "hfr1:a",
+                                             "hfr1:a",
+                                             "hfr1:b",
+                                             known,
+                                             "confirm",
+                                             one,
+                                             sixteen(42) + " a 1",
+                                             "renew",
+                                             one,
+                                             "1 8000000 42",
+                                             "confirm",
+                                             one,
+                                             sixteen(50) + " a 2",
+                                             "release",
+                                             two,
+                                             "- -"}));
   const std::vector<std::string> expected{"confirmed", "held 42 0 9000000", "notheld", "gone"};
   EXPECT_EQ(changed, expected);
-  EXPECT_EQ(server.must({"HGET", "hfr1@node", "f"}).text, "42");
-  EXPECT_EQ(server.must({"EVAL", std::string(texts::kTake), "1", "hfr1:b", known, two, "9000000",
-                         sixteen(0) + " a 4 9000000 0 {}"})
+  EXPECT_EQ(server.must({"GETRANGE", "hfr1@node", "84", "99"}).text, sixteen(42));
+  EXPECT_EQ(server
+                .must({"EVAL", std::string(texts::kTake), "1", "hfr1:b", known,
+                       asked(two, 9'000'000, "4")})
                 .text,
-            "granted 42");
+            "granted " + sixteen(42));
 }
 
 }  // namespace

@@ -33,9 +33,9 @@ constexpr milliseconds kSparesAfter{5};
 // Two attempts that have each other's majority must not wait for a paused node, one for the other.
 constexpr milliseconds kPatienceWhenBusy{25};
 
-// As the scripts keep a token: 16 digits.
-std::string sixteen(std::uint64_t token) {
-  const std::string digits = std::to_string(token);
+// As the scripts keep a token or a lease: 16 digits.
+std::string sixteen(std::uint64_t number) {
+  const std::string digits = std::to_string(number);
   return std::string(digits.size() < 16 ? 16 - digits.size() : 0, '0') + digits;
 }
 
@@ -199,16 +199,17 @@ void Engine::start(const std::string& name, Lock& lock) {
     last_token_ = std::max(last_token_ + 1, static_cast<std::uint64_t>(wall.count()));
     entry->token = last_token_;
   }
-  const std::string id = redis::id_text(entry->request.id);
-  const std::string ttl = std::to_string(entry->request.ttl.count());
-  const std::string hold = sixteen(tokens ? 0 : entry->token) + ' ' + tried->named + ' ' + ttl +
-                           " 0 " + port::write_owner(entry->request.owner);
+  const auto ttl = static_cast<std::uint64_t>(entry->request.ttl.count());
+  const std::string hold = redis::id_text(entry->request.id) + ' ' +
+                           sixteen(tokens ? 0 : entry->token) + ' ' + sixteen(ttl) + ' ' +
+                           tried->named + " 0 " + port::write_owner(entry->request.owner);
   const BootInstant now = BootClock::now();
   tried->until = now + std::min<BootClock::duration>(nodes_.address().timeout, entry->request.ttl);
   if (!entry->request.may_wait) tried->until = std::min(tried->until, entry->request.deadline);
   const BootInstant deadline = std::min(tried->until, now + nodes_.address().node_timeout);
+  const Nodes::RequestPtr request = nodes_.request(Script::kTake, name, {hold});
   for (std::size_t node = 0; node < nodes_.size(); ++node) {
-    nodes_.call(node, Script::kTake, name, {id, ttl, hold}, deadline,
+    nodes_.call(node, request, deadline,
                 [weak = weak_from_this(), entry, tried, node](const Result<Reply>& reply) {
                   const auto self = weak.lock();
                   if (self && !self->closed_) self->on_taken(entry, tried, node, reply);
@@ -277,13 +278,14 @@ void Engine::vote(Try& tried, std::size_t node, const Result<Reply>& reply) {
 void Engine::confirm(const EntryPtr& entry, const TryPtr& tried, bool spares) {
   auto node = tried->attempt.next_to_confirm(spares);
   if (!node) return;
-  const std::string id = redis::id_text(entry->request.id);
-  const std::string token = sixteen(tried->attempt.token());
+  const Nodes::RequestPtr request =
+      nodes_.request(Script::kHold, entry->request.name,
+                     {"confirm", redis::id_text(entry->request.id),
+                      sixteen(tried->attempt.token()) + ' ' + tried->named});
   const BootInstant deadline =
       std::min(tried->until, BootClock::now() + nodes_.address().node_timeout);
   for (; node; node = tried->attempt.next_to_confirm(spares)) {
-    nodes_.call(*node, Script::kHold, entry->request.name,
-                {"confirm", id, tried->named, token, "-"}, deadline,
+    nodes_.call(*node, request, deadline,
                 [weak = weak_from_this(), entry, tried, node = *node](const Result<Reply>& reply) {
                   const auto self = weak.lock();
                   if (self && !self->closed_) self->on_confirmed(entry, tried, node, reply);
@@ -447,8 +449,10 @@ Error Engine::failure(const std::string& name, const Try& tried, bool in_time) c
 
 void Engine::give_back(const Entry& entry, const Try& tried, std::size_t node) {
   const bool late = tried.attempt.vote(node) == Vote::kUnknown;
-  nodes_.call(node, Script::kHold, entry.request.name,
-              {"undo", redis::id_text(entry.request.id), tried.named, late ? "late" : "-", "-"},
+  nodes_.call(node,
+              nodes_.request(
+                  Script::kHold, entry.request.name,
+                  {"undo", redis::id_text(entry.request.id), (late ? "z " : "- ") + tried.named}),
               BootClock::now() + nodes_.address().longest_ttl, [](const Result<Reply>&) {});
 }
 

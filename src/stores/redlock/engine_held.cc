@@ -82,7 +82,6 @@ struct LockAtNodes : Engine::Round {
     if (field.size() != 32) return;
     const auto ends = fields.amount();
     const auto token = fields.number();
-    for (int skip = 0; skip < 4; ++skip) fields.word();
     if (!fields.good() || ends <= now) return;
     HoldAtNodes& seen = holds[field];
     seen.left.push_back(ends - now);
@@ -98,6 +97,7 @@ void Engine::ask_all(const std::string& name, Nodes::Args words, BootInstant dea
                      const std::function<bool(std::size_t)>& which,
                      std::function<void(std::size_t, const Result<Reply>&)> answered) {
   const BootInstant by = std::min(deadline, BootClock::now() + nodes_.address().node_timeout);
+  const Nodes::RequestPtr request = nodes_.request(Script::kHold, name, words);
   for (std::size_t node = 0; node < nodes_.size(); ++node) {
     const auto told = [weak = weak_from_this(), node, answered](const Result<Reply>& reply) {
       const auto self = weak.lock();
@@ -106,7 +106,7 @@ void Engine::ask_all(const std::string& name, Nodes::Args words, BootInstant dea
       answered(node, reply);
     };
     if (which(node)) {
-      nodes_.call(node, Script::kHold, name, words, by, told);
+      nodes_.call(node, request, by, told);
     } else {
       loop_->post([told] { told(Error(Errc::kUnavailable, "did not grant it")); });
     }
@@ -169,8 +169,9 @@ void Engine::renew_held(const port::RenewItem& item, const EntryPtr& entry, Boot
   const auto told = std::make_shared<RenewalRound>(nodes_.size());
   ask_all(
       item.name,
-      {tokens ? "renew" : "renewany", redis::id_text(item.id), std::to_string(item.seq),
-       std::to_string(item.ttl.count()), std::to_string(item.token.counter)},
+      {tokens ? "renew" : "renewany", redis::id_text(item.id),
+       std::to_string(item.seq) + ' ' + std::to_string(item.ttl.count()) + ' ' +
+           std::to_string(item.token.counter)},
       deadline, [&](std::size_t node) { return !entry || entry->tried->attempt.is_member(node); },
       [this, told, entry, item, tokens, sent, done](std::size_t node, const Result<Reply>& reply) {
         if (told->answered) return;
@@ -215,7 +216,7 @@ void Engine::keep(const port::KeepRequest& request, Done<bool> done) {
   ask_all(
       request.name,
       {nodes_.address().tokens ? "keep" : "keepany", redis::id_text(request.id),
-       std::to_string(request.seq), std::to_string(request.ttl.count()), "-"},
+       std::to_string(request.seq) + ' ' + std::to_string(request.ttl.count())},
       request.deadline,
       [&](std::size_t node) {
         return !entry || (entry->tried && entry->tried->attempt.is_member(node));
@@ -282,6 +283,10 @@ void Engine::release(const std::string& name, AcquisitionId id, const EntryPtr& 
   };
   const std::string named = tried ? tried->named : "-";
   const BootInstant by = std::min(deadline, BootClock::now() + nodes_.address().node_timeout);
+  const auto ask = [&](const char* mark) {
+    return nodes_.request(Script::kHold, name, {"release", redis::id_text(id), mark + named});
+  };
+  const Nodes::RequestPtr request = ask("- ");
   for (std::size_t node = 0; node < nodes_.size(); ++node) {
     const auto answered = [weak = weak_from_this(), node, told](const Result<Reply>& reply) {
       if (const auto self = weak.lock()) told(node, reply);
@@ -291,9 +296,7 @@ void Engine::release(const std::string& name, AcquisitionId id, const EntryPtr& 
       loop_->post([answered] { answered(Error(Errc::kUnavailable, "has not answered yet")); });
       continue;
     }
-    nodes_.call(node, Script::kHold, name,
-                {"release", redis::id_text(id), named, vote == Vote::kUnknown ? "late" : "-", "-"},
-                by, answered);
+    nodes_.call(node, vote == Vote::kUnknown ? ask("z ") : request, by, answered);
   }
 }
 
@@ -306,8 +309,9 @@ void Engine::break_lock(const port::BreakRequest& request, Done<bool> done) {
   const auto all = std::make_shared<Breaking>(nodes_.size());
   ask_all(
       request.name,
-      {"break", "-", std::to_string(request.token.counter),
-       port::write_trace({request.token, request.by}), "-"},
+      {"break", "-",
+       std::to_string(request.token.counter) + ' ' +
+           port::write_trace({request.token, request.by})},
       request.deadline, [](std::size_t) { return true; },
       [this, all, request, done](std::size_t node, const Result<Reply>& reply) {
         all->take(node, reply);
@@ -336,7 +340,7 @@ void Engine::inspect(const std::string& name, BootInstant deadline,
                      Done<std::optional<LockInfo>> done) {
   const auto view = std::make_shared<LockAtNodes>(nodes_.size());
   ask_all(
-      name, {"inspect", "-", "-", "-", "-"}, deadline, [](std::size_t) { return true; },
+      name, {"inspect", "-", "-"}, deadline, [](std::size_t) { return true; },
       [this, view, name, done](std::size_t node, const Result<Reply>& reply) {
         view->take(node, reply);
         if (reply) view->add(*reply);

@@ -48,6 +48,12 @@ const redis::Script& text_of(Script script, bool test_clock) {
 
 std::string count(std::int64_t number) { return std::to_string(number); }
 
+std::shared_ptr<const std::string> known_of(const std::string& cluster, std::string_view memory) {
+  std::string word;
+  redis::append_word(word, cluster + ' ' + std::string(memory));
+  return std::make_shared<const std::string>(std::move(word));
+}
+
 }  // namespace
 
 struct Nodes::Node {
@@ -58,11 +64,11 @@ struct Nodes::Node {
   bool knows[3] = {};  // The scripts, by its answers.
 
   const std::string name;
-  std::string known;  // "cluster replication-id", the latter of the last join.
+  Known known;  // "cluster replication-id", the latter of the last join; as a word.
   bool joined = false;
   bool joining = false;
   std::string run{};
-  std::string ends{};         // The end of the quarantine, as the node wrote it.
+  std::string ends{};  // The end of the quarantine, as the node wrote it.
   NodeView view{};
   BootInstant looked{};
   bool waited_before = false;  // An earlier look than the present one showed that it had waited.
@@ -83,16 +89,15 @@ Nodes::Nodes(const RedlockAddress& address, const port::StoreContext& context, N
   const std::string channel = "hfr1@" + base::to_hex(base::random_128().high, 0).substr(0, 16);
   for (std::size_t at = 0; at < address_.nodes.size(); ++at) {
     auto node = std::make_unique<Node>(
-        Node{.name = address_.nodes[at].display(), .known = address_.cluster + ' '});
+        Node{.name = address_.nodes[at].display(), .known = known_of(address_.cluster, {})});
     auto remote = redis::Remote::make(address_.nodes[at]);
     if (remote) {
       node->remote = *std::move(remote);
       node->pipeline = std::make_unique<redis::Pipeline>(io_, node->remote);
       node->subscriber = std::make_unique<redis::Subscriber>(
           io_, node->remote, channel,
-          redis::Subscriber::Events{
-              [this, at](std::string_view key) { events_.on_hint(at, key); }, [](bool) {},
-              [](const Error&) {}});
+          redis::Subscriber::Events{[this, at](std::string_view key) { events_.on_hint(at, key); },
+                                    [](bool) {}, [](const Error&) {}});
       node->timer = std::make_unique<port::BootTimer>(io_);
     } else {
       forbidden_ = remote.error();
@@ -125,85 +130,93 @@ std::string Nodes::outcomes(const std::vector<std::string>& each) const {
 
 // --- Requests.
 
-// A script's call, from the number of its keys on.
+// A script's call, without what is different at each node.
 struct Nodes::Request {
   Script script{};
-  std::size_t count = 3;  // With the command and the script.
-  std::string words{};
-  redis::BatchPart part{};  // Positions within `words`.
+  std::size_t count = 4;  // Words: with the command, the script, the number of keys, what is known.
+  std::string keys{};     // Their number and the keys.
+  std::string words{};    // Behind what the client knows of the node.
+  std::uint8_t own_words = 0;
+  bool joins = false;
 
-  void add(std::string_view word) {
-    redis::append_word(words, word);
+  void add_all(Args added, const TestClock& now) {
+    for (const std::string_view word : added) redis::append_word(words, word);
+    count += added.size();
+    if (!now) return;
+    redis::append_word(words, std::to_string(now().time_since_epoch().count()));
     ++count;
   }
 };
 
 // By the script's hash where the node knows it; otherwise, or if it has forgotten, by its text.
-void Nodes::run(std::size_t at, Request request, BootInstant deadline, Answered answered) {
-  const redis::Script& text = text_of(request.script, now_ != nullptr);
-  bool& knows = nodes_[at]->knows[static_cast<std::size_t>(request.script)];
+// `known`: of the node, when it was asked first. After a restart it must not find the request.
+void Nodes::run(std::size_t at, RequestPtr request, Known known, BootInstant deadline,
+                Answered answered) {
+  const redis::Script& text = text_of(request->script, now_ != nullptr);
+  const bool by_hash = nodes_[at]->knows[static_cast<std::size_t>(request->script)];
+  const std::string& name = by_hash ? text.sha1 : text.text;
   redis::Command command;
-  command.wire.reserve(96 + request.words.size() + (knows ? 0 : text.text.size()));
-  redis::append_array_header(command.wire, request.count);
-  redis::append_word(command.wire, knows ? "EVALSHA" : "EVAL");
-  redis::append_word(command.wire, knows ? text.sha1 : text.text);
-  if (knows) {
-    command.part = request.part;
-    const auto before = static_cast<std::uint16_t>(command.wire.size());
-    for (auto* place : {&command.part.count, &command.part.key, &command.part.common,
-                        &command.part.own}) {
-      *place = static_cast<std::uint16_t>(*place + before);
-    }
+  std::string& wire = command.wire;
+  wire.reserve(64 + name.size() + request->keys.size() + known->size() + request->words.size());
+  redis::append_array_header(wire, request->count);
+  redis::append_word(wire, by_hash ? "EVALSHA" : "EVAL");
+  redis::append_word(wire, name);
+  const auto here = [&wire] { return static_cast<std::uint16_t>(wire.size()); };
+  if (by_hash && request->joins) {
+    using Kind = redis::BatchPart::Kind;
+    constexpr std::size_t kOneKey = 7;  // "$1\r\n1\r\n"
+    redis::BatchPart& part = command.part;
+    part.kind = request->script == Script::kTake ? Kind::kAcquire : Kind::kRelease;
+    part.own_words = request->own_words;
+    part.count = here();
+    part.key = static_cast<std::uint16_t>(here() + kOneKey);
+    part.common = static_cast<std::uint16_t>(here() + request->keys.size());
+    part.own = static_cast<std::uint16_t>(part.common + known->size());
   }
-  command.wire += request.words;
-  command.part.tail = static_cast<std::uint32_t>(command.wire.size());  // It has none.
+  wire += request->keys;
+  wire += *known;
+  wire += request->words;
+  command.part.tail = static_cast<std::uint32_t>(wire.size());  // It has none.
   nodes_[at]->pipeline->send(
       std::move(command), deadline,
-      [this, at, deadline, by_hash = knows, request = std::move(request),
+      [this, at, deadline, by_hash, request = std::move(request), known = std::move(known),
        answered = std::move(answered)](Result<Reply> reply) mutable {
         const bool forgotten = redis::is_unknown_script(reply);
-        nodes_[at]->knows[static_cast<std::size_t>(request.script)] = reply && !forgotten;
+        nodes_[at]->knows[static_cast<std::size_t>(request->script)] = reply && !forgotten;
         if (forgotten && by_hash && !closed_) {
-          return run(at, std::move(request), deadline, std::move(answered));
+          return run(at, std::move(request), std::move(known), deadline, std::move(answered));
         }
         answered(redis::checked(std::move(reply), name_of(at)));
       });
 }
 
 void Nodes::ask(std::size_t at, Args words, BootInstant deadline, Answered answered) {
-  Request request{.script = Script::kNode};
-  redis::append_word(request.words, "0");
-  request.add(nodes_[at]->known);
-  for (const std::string_view word : words) request.add(word);
-  if (now_) request.add(count(now_().time_since_epoch().count()));
-  run(at, std::move(request), deadline, std::move(answered));
+  auto request = std::make_shared<Request>(Request{.script = Script::kNode});
+  redis::append_word(request->keys, "0");
+  request->add_all(words, now_);
+  run(at, std::move(request), nodes_[at]->known, deadline, std::move(answered));
 }
 
-void Nodes::call(std::size_t at, Script script, std::string_view lock, Args words,
-                 BootInstant deadline, Answered answered) {
+Nodes::RequestPtr Nodes::request(Script script, std::string_view lock, Args words) const {
+  auto made = std::make_shared<Request>(Request{.script = script});
+  made->keys.reserve(32 + lock.size());
+  redis::append_word(made->keys, "1");
+  redis::append_word(made->keys, key_of(lock));
+  ++made->count;
+  made->words.reserve(320);
+  made->add_all(words, now_);
+  made->own_words = static_cast<std::uint8_t>(words.size());
+  made->joins = now_ == nullptr;
+  return made;
+}
+
+void Nodes::call(std::size_t at, RequestPtr request, BootInstant deadline, Answered answered) {
   if (!nodes_[at]->joined) {
     return loop_->post([this, at, answered = std::move(answered)] {
       answered(Error(Errc::kUnavailable, nodes_[at]->trouble));
     });
   }
-  Request request{.script = script};
-  const auto here = [&] { return static_cast<std::uint16_t>(request.words.size()); };
-  request.words.reserve(320);
-  redis::append_word(request.words, "1");
-  request.part.key = here();
-  request.add(key_of(lock));
-  request.part.common = here();
-  request.add(nodes_[at]->known);
-  request.part.own = here();
-  for (const std::string_view word : words) request.add(word);
-  if (now_) {
-    request.add(count(now_().time_since_epoch().count()));
-  } else {
-    using Kind = redis::BatchPart::Kind;
-    request.part.kind = script == Script::kTake ? Kind::kAcquire : Kind::kRelease;
-    request.part.own_words = static_cast<std::uint8_t>(words.size());
-  }
-  run(at, std::move(request), deadline, std::move(answered));
+  run(at, std::move(request), nodes_[at]->known, deadline, std::move(answered));
 }
 
 void Nodes::read(std::size_t at, const std::vector<std::string_view>& words, BootInstant deadline,
@@ -212,11 +225,10 @@ void Nodes::read(std::size_t at, const std::vector<std::string_view>& words, Boo
   command.reads_only = true;
   redis::append_command(command.wire, words);
   if (!nodes_[at]->pipeline) return answered(*forbidden_);
-  nodes_[at]->pipeline->send(
-      std::move(command), deadline,
-      [this, at, answered = std::move(answered)](Result<Reply> reply) {
-        answered(redis::checked(std::move(reply), name_of(at), true));
-      });
+  nodes_[at]->pipeline->send(std::move(command), deadline,
+                             [this, at, answered = std::move(answered)](Result<Reply> reply) {
+                               answered(redis::checked(std::move(reply), name_of(at), true));
+                             });
 }
 
 bool Nodes::note(std::size_t at, std::string_view answer) {
@@ -226,7 +238,7 @@ bool Nodes::note(std::size_t at, std::string_view answer) {
   if (!again) return false;
   if (answer == "lost" && node.joined) {
     events_.on_alarm(name_of(at) + ": the node restarted, or lost its data: it takes no part for " +
-                    count(address_.longest_ttl.count()) + " ms");
+                     count(address_.longest_ttl.count()) + " ms");
   }
   node.joined = false;
   if (!node.joining && !closed_) join(at, nullptr);
@@ -238,7 +250,7 @@ bool Nodes::is_plausible(std::size_t at, std::uint64_t floor) {
   plausible_ = most_plausible(views());  // It grows with the clocks.
   if (floor <= plausible_) return true;
   events_.on_alarm(name_of(at) + ": its token counter " + std::to_string(floor) +
-                  " cannot come from grants; the node is put into quarantine");
+                   " cannot come from grants; the node is put into quarantine");
   nodes_[at]->joined = false;
   nodes_[at]->trouble = "its token counter cannot come from grants";
   ask(at, {"distrust", std::to_string(floor)}, BootClock::now() + kJoinPatience,
@@ -299,7 +311,7 @@ void Nodes::take_facts(Node& node, std::string_view text) {
   redis::Fields fields(text);
   const bool joined = fields.word() == "joined";
   const std::string run(fields.word());
-  const std::string known = address_.cluster + ' ' + std::string(fields.word());
+  const Known known = known_of(address_.cluster, fields.word());
   const bool ready = fields.word() == "ready";
   const auto ends = fields.amount();
   const auto floor = fields.amount<std::uint64_t>();
@@ -308,7 +320,7 @@ void Nodes::take_facts(Node& node, std::string_view text) {
     node.trouble = "answered in an unknown form: '" + std::string(text.substr(0, 60)) + "'";
     return;
   }
-  const bool same = node.known == known && node.ends == count(ends);
+  const bool same = *node.known == *known && node.ends == count(ends);
   node.waited_before = same && node.view.waited;
   node.joined = true;
   node.run = run;
@@ -316,8 +328,9 @@ void Nodes::take_facts(Node& node, std::string_view text) {
   node.ends = count(ends);
   node.looked = BootClock::now();
   node.view = {true, ready, !ready && now >= ends, floor, static_cast<std::uint64_t>(now)};
-  node.trouble = ready ? "" : "lost its memory or is new: it takes no part for " +
-                                  count(std::max<std::int64_t>(ends - now, 0) / 1000) + " ms more";
+  node.trouble = ready ? ""
+                       : "lost its memory or is new: it takes no part for " +
+                             count(std::max<std::int64_t>(ends - now, 0) / 1000) + " ms more";
 }
 
 // One process under two addresses would vote twice; a node of another list votes for that, too.
@@ -327,9 +340,9 @@ void Nodes::check_membership() {
     if (nodes_[at]->foreign) forbidden_ = nodes_[at]->foreign;
     for (std::size_t other = 0; other < at; ++other) {
       if (nodes_[at]->run.empty() || nodes_[at]->run != nodes_[other]->run) continue;
-      forbidden_ = Error(Errc::kInvalidArgument,
-                         name_of(other) + " and " + name_of(at) +
-                             " are one Redis process: name every node once");
+      forbidden_ =
+          Error(Errc::kInvalidArgument, name_of(other) + " and " + name_of(at) +
+                                            " are one Redis process: name every node once");
     }
   }
 }
@@ -344,10 +357,8 @@ void Nodes::tend(std::size_t at) {
   Node& node = *nodes_[at];
   if (node.view.ready || catching_up_) return;
   if (node.view.waited) return catch_up_all();
-  const auto left = std::chrono::microseconds(
-      std::max<std::int64_t>(redis::Fields(node.ends).amount() -
-                                 static_cast<std::int64_t>(node.view.clock),
-                             0));
+  const auto left = std::chrono::microseconds(std::max<std::int64_t>(
+      redis::Fields(node.ends).amount() - static_cast<std::int64_t>(node.view.clock), 0));
   join_later(at, std::min<BootClock::duration>(left + milliseconds(1), kJoinAgain));
 }
 
@@ -440,8 +451,8 @@ void Nodes::open(BootInstant deadline, port::Done<bool> done) {
     std::vector<std::string> troubles;
     for (const auto& node : nodes_) troubles.push_back(node->trouble);
     answer(Error(Errc::kUnavailable, address_.display() + ": too few nodes answer (" +
-                                         std::to_string(majority()) + " are needed): " +
-                                         outcomes(troubles)));
+                                         std::to_string(majority()) +
+                                         " are needed): " + outcomes(troubles)));
   };
   for (std::size_t at = 0; at < nodes_.size(); ++at) {
     join(at, [this, opening, finish, deadline](bool joined) {

@@ -62,11 +62,14 @@ class Nodes {
   const std::string& name_of(std::size_t node) const;
   static std::string key_of(std::string_view lock);
 
-  // Runs take.lua or hold.lua at a node for a lock, with the words that the script names; requests
-  // that wait for the connection together become one batch. `answered` is called on the loop, never
-  // inline.
-  void call(std::size_t node, Script script, std::string_view lock, Args words,
-            base::BootInstant deadline, Answered answered);
+  struct Request;
+  using RequestPtr = std::shared_ptr<const Request>;
+  // A call of take.lua or hold.lua for a lock, with the words that the script names. It may go to
+  // any nodes.
+  RequestPtr request(Script script, std::string_view lock, Args words) const;
+  // Requests that wait for the connection together become one batch. `answered` is called on the
+  // loop, never inline.
+  void call(std::size_t node, RequestPtr request, base::BootInstant deadline, Answered answered);
   // A command that changes nothing.
   void read(std::size_t node, const std::vector<std::string_view>& words,
             base::BootInstant deadline, Answered answered);
@@ -100,8 +103,9 @@ class Nodes {
   struct Node;
   using Joined = std::function<void(bool good)>;
 
-  struct Request;
-  void run(std::size_t at, Request request, base::BootInstant deadline, Answered answered);
+  using Known = std::shared_ptr<const std::string>;
+  void run(std::size_t at, RequestPtr request, Known known, base::BootInstant deadline,
+           Answered answered);
   // node.lua.
   void ask(std::size_t at, Args words, base::BootInstant deadline, Answered answered);
   void join(std::size_t at, Joined joined);

@@ -1,53 +1,66 @@
 #!lua flags=allow-oom
 -- Keeps the record of one node of a Redlock cluster.
 --
--- hfr1@node is a hash: c cluster, t the cluster's list of nodes, m the name of this one, l longest
---   ttl (ms), r run id, p replication id (together: the memory that the record was written in), s
---   'ready' or 'lost' (in quarantine), j the end of the quarantine, f the floor: the highest token
---   of all locks.
+-- hfr1@node is a text, so that the other scripts read it with one short command:
+--   "<cluster> <replication id> <r|q> <floor> <longest> <ends> <expiry> <run id> <name> <list>"
+-- The replication id and the run id name the memory that the record was written in. r: ready; q: in
+-- quarantine, until <ends>. The floor is the highest token of all locks. <longest> is the longest
+-- lease, and <expiry> how long an unused lock's key lives (ms); the other numbers have 16 digits.
+-- The name is this node's, the list is the cluster's.
 -- ARGV: 1 "cluster replication-id", as the client knows them, 2 operation; then
 --   join     3 longest ttl (ms), 4 list of nodes, 5 this node's name
 --   rejoin   3 floor, 4 the end of the quarantine
 --   distrust 3 the floor that cannot be
 --   init     3 floor: nobody holds, says an operator
-local record = 'hfr1@node'
 local cluster, known, op = string.sub(ARGV[1], 1, 40), string.sub(ARGV[1], 42), ARGV[2]
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local N = redis.call('HMGET', record, 'c', 'p', 's', 'f', 'l', 'j', 'r', 'm')
+local record = redis.pcall('GET', 'hfr1@node')
 local info = redis.call('INFO', 'server', 'replication')
 
+local N = {}
+if type(record) == 'string' then
+  N.cluster, N.replid, N.state, N.floor, N.longest, N.ends, N.run, N.name, N.list =
+    string.match(record, '^(%S+) (%S+) (%a) (%d+) (%d+) (%d+) %d+ (%S+) (%S+) (.*)$')
+end
+
 local function text(number) return string.format('%.0f', number) end
+local function padded(number) return string.format('%016.0f', number) end
+local function save()
+  redis.call('SET', 'hfr1@node', table.concat({N.cluster, N.replid, N.state, padded(N.floor),
+    padded(N.longest), padded(N.ends), text(N.longest / 1000 + 1000), N.run, N.name, N.list}, ' '))
+end
 
 if not string.find(info, 'role:master', 1, true) then return 'replica' end
-if N[1] and N[1] ~= cluster then
-  return 'foreign ' .. (redis.call('HGET', record, 't') or '?')
-end
+if N.cluster and N.cluster ~= cluster then return 'foreign ' .. N.list end
 local replid = string.match(info, 'master_replid:(%x+)')
 
 if op == 'join' then
   local run = string.match(info, 'run_id:(%x+)')
-  local state, ends, floor, name = N[3], N[6], N[4] or '0', N[8] or ARGV[5]
-  if name ~= ARGV[5] then return 'misnamed ' .. run .. ' ' .. name end
-  if N[1] ~= cluster or N[2] ~= replid or N[7] ~= run then
-    state, ends = 'lost', text(now + ARGV[3] * 1000)
-    redis.call('HSET', record, 'c', cluster, 't', ARGV[4], 'm', name, 'l', ARGV[3], 'r', run,
-      'p', replid, 's', state, 'j', ends, 'f', floor)
+  if N.name and N.name ~= ARGV[5] then return 'misnamed ' .. run .. ' ' .. N.name end
+  if N.cluster ~= cluster or N.replid ~= replid or N.run ~= run then
+    N = {
+      cluster = cluster, replid = replid, state = 'q', floor = N.floor or 0,
+      longest = ARGV[3] * 1000, ends = now + ARGV[3] * 1000, run = run, name = ARGV[5],
+      list = ARGV[4],
+    }
+    save()
   end
-  return 'joined ' .. run .. ' ' .. replid .. ' ' .. state .. ' ' .. ends .. ' ' .. floor ..
-    ' ' .. text(now)
+  local state = N.state == 'r' and 'ready' or 'lost'
+  return 'joined ' .. run .. ' ' .. replid .. ' ' .. state .. ' ' .. text(N.ends) .. ' ' ..
+    text(N.floor) .. ' ' .. text(now)
 end
 
-if N[1] ~= cluster or N[2] ~= known or replid ~= known then return 'lost' end
+if N.cluster ~= cluster or N.replid ~= known or replid ~= known then return 'lost' end
 if op == 'rejoin' or op == 'init' then
-  local waited = op == 'init' or N[6] == ARGV[4] and now >= tonumber(N[6])
-  if N[3] ~= 'lost' or not waited then return 'refused' end
-  local floor = ARGV[3]
-  if tonumber(N[4]) > tonumber(floor) then floor = N[4] end
-  redis.call('HSET', record, 's', 'ready', 'f', floor)
+  local waited = op == 'init' or text(N.ends) == ARGV[4] and now >= tonumber(N.ends)
+  if N.state ~= 'q' or not waited then return 'refused' end
+  N.state, N.floor = 'r', math.max(ARGV[3], N.floor)
+  save()
   return 'ready'
 end
 -- distrust
-if N[3] ~= 'ready' or N[4] ~= ARGV[3] then return 'refused' end
-redis.call('HSET', record, 's', 'lost', 'j', text(now + N[5] * 1000), 'f', '0')
+if N.state ~= 'r' or text(N.floor) ~= ARGV[3] then return 'refused' end
+N.state, N.ends, N.floor = 'q', now + N.longest, 0
+save()
 return 'lost'

@@ -1,70 +1,85 @@
 #!lua
 -- Takes locks at one node of a Redlock cluster. A lock is held once a majority of nodes gave it:
--- this script never decides that. docs/design/0049-redlock.md; node.lua describes the record.
+-- this script never decides that (docs/design/0049-redlock.md). node.lua describes the node's
+-- record.
 --
--- KEYS: locks, each a hash. An acquisition id has "end token tag attempt lease seq owner", where
---   end and token are 16 digits; 'z' and an id: a given-up attempt that may still arrive, "attempt
---   until"; 'b': the last break; 'w': somebody was refused, and wants to hear of the release.
+-- KEYS: locks, each a text of lines. The first one is the hold, or empty:
+--   "<end> <id><mark><token> <lease> <tag> <attempt> <seq> <owner>": end, token and lease have 16
+--   digits; the mark is 'w' if somebody was refused and wants to hear of the release, else ' '.
+-- Then there may be lines that begin with
+--   z   "<id> <attempt> <until>": a given-up attempt that may still arrive
+--   !   "<token> <trace>": the last break
+--   w   somebody was refused by a hold that is over
+-- A lock that nobody has used lately has no key, so that one command finds this out and takes it.
 -- ARGV: 1 "cluster replication-id", as the client knows them; then for each lock
---   id, ttl (us), "token tag attempt lease seq owner".
--- Instants are microseconds of this node's clock. Several locks have an array of answers.
-local call, match, sub, format = redis.call, string.match, string.sub, string.format
+--   "<id> <token> <lease> <tag> <attempt> <seq> <owner>".
+-- Instants and leases are microseconds of this node's clock. Several locks have an array of
+-- answers.
+local call, match, sub, byte, find = redis.call, string.match, string.sub, string.byte, string.find
 local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
-local N = call('HMGET', 'hfr1@node', 'c', 'p', 's', 'f', 'l')
+local now = clock[1] .. sub('00000' .. clock[2], -6)
+local node = redis.pcall('GET', 'hfr1@node')
 local info = call('INFO', 'replication')
-local known = sub(ARGV[1], 42)
+if type(node) ~= 'string' then node = '' end
 
 local refused  -- Why this node gives nothing at all.
-if not string.find(info, 'role:master', 1, true) then
+if not find(info, 'role:master', 1, true) then
   refused = 'replica'
-elseif N[1] and N[1] ~= sub(ARGV[1], 1, 40) then
-  refused = 'foreign ' .. (call('HGET', 'hfr1@node', 't') or '?')
-elseif N[2] ~= known or not string.find(info, 'master_replid:' .. known, 1, true) then
+elseif node ~= '' and sub(node, 1, 40) ~= sub(ARGV[1], 1, 40) then
+  refused = 'foreign ' .. (match(node, '^%S+ %S+ %a %d+ %d+ %d+ %d+ %S+ %S+ (.*)$') or '?')
+elseif sub(node, 1, 81) ~= ARGV[1] or
+    not find(info, 'master_replid:' .. sub(ARGV[1], 42), 1, true) then
   refused = 'lost'
-elseif N[3] ~= 'ready' then
-  refused = 'quarantine ' .. format('%.0f', math.max(call('HGET', 'hfr1@node', 'j') - now, 0))
+elseif byte(node, 83) ~= 114 then
+  refused = 'quarantine ' .. string.format('%.0f', math.max(sub(node, 119, 134) - now, 0))
 end
+local longest, expiry = sub(node, 102, 117), match(node, '^%d+', 136)
+local granted = 'granted ' .. sub(node, 85, 100)
 
-local answers = {}
-for i = 1, #KEYS do
-  local key, id, ttl, hold = KEYS[i], ARGV[3 * i - 1], tonumber(ARGV[3 * i]), ARGV[3 * i + 1]
-  local answer = refused or ttl > N[5] * 1000 and 'toolong'
-  local held = answer and {} or call('HGETALL', key)
-  if held[1] then  -- Somebody has used it. What is over is dropped.
-    local tag, attempt = match(hold, '^%d+ (%x+) (%d+) ')
-    local over, first = {}, nil
-    for at = 1, #held, 2 do
-      local field, value = held[at], held[at + 1]
-      if #field == 32 then
-        local ends, t, a = match(value, '^(%d+) %d+ (%x+) (%d+) ')
-        ends = tonumber(ends)
-        if not ends then
-          answer = answer or 'corrupt'
-        elseif ends <= now then
-          over[#over + 1] = field
-        elseif field ~= id or t ~= tag or tonumber(a) > tonumber(attempt) then
-          first = math.min(first or ends, ends)
-        end
-      elseif #field == 33 then
-        local a, until_ = match(value, '^(%d+) (%d+)$')
-        if tonumber(until_) <= now then
-          over[#over + 1] = field
-        elseif sub(field, 2) == id and tonumber(a) >= tonumber(attempt) then
-          answer = answer or 'ended'
-        end
-      end
-    end
-    if over[1] then call('HDEL', key, unpack(over)) end
-    if first and not answer then
-      answer = 'busy ' .. format('%.0f', first - now)
-      call('HSET', key, 'w', '')
+-- Somebody has used the lock. What is over is dropped.
+local function take_used(key, ends, asked)
+  local text = redis.pcall('GET', key)
+  if type(text) ~= 'string' then return 'corrupt' end
+  local id, tag, attempt = match(asked, '^(%x+) %d+ %d+ (%x+) (%d+) ')
+  local first, rest = match(text, '^([^\n]*)(.*)$')
+  local wanted, kept = false, ''
+  for line in string.gmatch(rest, '\n([^\n]+)') do
+    local who, a, until_ = match(line, '^z(%x+) (%d+) (%d+)$')
+    if line == 'w' then
+      wanted = true
+    elseif not who then
+      kept = kept .. '\n' .. line
+    elseif until_ > now then
+      if who == id and tonumber(a) >= tonumber(attempt) then return 'ended' end
+      kept = kept .. '\n' .. line
     end
   end
+  if first ~= '' then
+    local until_, who, mark, t, a = match(first, '^(%d+) (%x+)([ w])%d+ %d+ (%x+) (%d+) ')
+    if not until_ then return 'corrupt' end
+    local own = who == id and t == tag and tonumber(a) <= tonumber(attempt)
+    if until_ > now and not own then
+      if mark ~= 'w' then call('SETRANGE', key, '49', 'w') end
+      return 'busy ' .. string.format('%.0f', until_ - now)
+    end
+    wanted = wanted or mark == 'w'
+  end
+  if wanted then asked = sub(asked, 1, 32) .. 'w' .. sub(asked, 34) end
+  call('SET', key, ends .. asked .. kept, 'PX', expiry)
+  return granted
+end
+
+local answers, lease, ends = {}, nil, nil
+for i = 1, #KEYS do
+  local key, asked = KEYS[i], ARGV[i + 1]
+  local its_lease = sub(asked, 51, 66)
+  if its_lease ~= lease then  -- Mostly all have the same.
+    lease, ends = its_lease, string.format('%.0f ', now + its_lease)
+  end
+  local answer = refused or lease > longest and 'toolong'
   if not answer then
-    call('HSET', key, id, format('%.0f ', now + ttl) .. hold)
-    call('PEXPIRE', key, N[5] + 1000)
-    answer = 'granted ' .. N[4]
+    local taken = call('SET', key, ends .. asked, 'NX', 'PX', expiry)
+    answer = taken and granted or take_used(key, ends, asked)
   end
   answers[i] = answer
 end
