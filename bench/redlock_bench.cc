@@ -8,6 +8,9 @@
 //   no tokens     the same with one phase on both sides (tokens=no).
 //   64 callers    pairs per second. Aim: at least 0.8 of the bare ones.
 //
+// own_*: the same bare loop with the store's own scripts. What is left to the store's figure is the
+// client's part, what is left to the bare one the scripts'.
+//
 // server_us: the scripts' time at one node for a pair, as its commandstats have it.
 #include <atomic>
 #include <cstdio>
@@ -25,10 +28,12 @@
 
 #include "bench/figures.h"
 #include "src/base/random.h"
+#include "src/stores/redis/protocol/answers.h"
 #include "src/stores/redis/protocol/reply.h"
 #include "src/stores/redis/protocol/scripts.h"
 #include "src/stores/redis/transport/pipeline.h"
 #include "src/stores/redlock/redlock_store.h"
+#include "src/stores/redlock/script_texts.h"  // Generated from scripts/*.lua.
 #include "tests/support/redlock_cluster.h"
 
 namespace holdfast::bench {
@@ -73,67 +78,72 @@ std::string wire(const std::vector<std::string_view>& words) {
   return text;
 }
 
-class Bare final : public Locks {
+// The fan-out and nothing else. What is sent is the derived class's.
+class FanOut : public Locks {
  public:
-  Bare(Loop& loop, support::RedlockCluster& cluster, bool tokens)
-      : loop_(loop), tokens_(tokens) {
+  FanOut(Loop& loop, support::RedlockCluster& cluster, bool tokens)
+      : loop_(loop), cluster_(cluster), tokens_(tokens) {
     for (std::size_t at = 0; at < kNodes; ++at) {
       stores::redis::RedisAddress address;
       address.port = cluster.node(at).port();
-      nodes_.push_back(std::make_unique<Pipeline>(
-          loop.io, *stores::redis::Remote::make(std::move(address))));
-      for (const std::string* script : {&kTake, &kConfirm, &kGive}) {
-        cluster.node(at).must({"SCRIPT", "LOAD", *script});
-      }
+      nodes_.push_back(
+          std::make_unique<Pipeline>(loop.io, *stores::redis::Remote::make(std::move(address))));
     }
   }
-  ~Bare() override {
+  ~FanOut() override {
     for (const auto& node : nodes_) node->close();
   }
 
   void take(int caller, std::function<void()> done) override {
     loop_.post([this, caller, done = std::move(done)] {
-      const std::string key = "bare:" + std::to_string(caller);
       const auto granted = std::make_shared<std::vector<std::size_t>>();
-      fan_out(all_, wire({"EVALSHA", take_, "2", key, "bare:floor", "value", "10000"}),
-              [this, key, granted, done](std::size_t node) {
-                granted->push_back(node);
-                if (granted->size() != kMajority) return;
-                if (!tokens_) return done();
-                const auto confirmed = std::make_shared<std::size_t>(0);
-                fan_out(*granted, wire({"EVALSHA", confirm_, "2", key, "bare:floor", "value", "7"}),
-                        [confirmed, done](std::size_t) {
-                          if (++*confirmed == kMajority) done();
-                        });
-              });
+      begin(caller);
+      send(
+          all_, [&](std::size_t node) { return take_wire(caller, node); },
+          [this, caller, granted, done](std::size_t node) {
+            granted->push_back(node);
+            if (granted->size() != kMajority) return;
+            if (!tokens_) return done();
+            const auto confirmed = std::make_shared<std::size_t>(0);
+            send(
+                *granted, [&](std::size_t one) { return confirm_wire(caller, one); },
+                [confirmed, done](std::size_t) {
+                  if (++*confirmed == kMajority) done();
+                });
+          });
     });
   }
   void give(int caller, std::function<void()> done) override {
     loop_.post([this, caller, done = std::move(done)] {
       const auto gone = std::make_shared<std::size_t>(0);
-      fan_out(all_, wire({"EVALSHA", give_, "1", "bare:" + std::to_string(caller), "value"}),
-              [gone, done](std::size_t) {
-                if (++*gone == kMajority) done();
-              });
+      send(
+          all_, [&](std::size_t node) { return give_wire(caller, node); },
+          [gone, done](std::size_t) {
+            if (++*gone == kMajority) done();
+          });
     });
   }
 
- private:
-  inline static const std::string kTake =
-      "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then "
-      "return redis.call('GET', KEYS[2]) or '0' end return '-'";
-  inline static const std::string kConfirm =
-      "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[2], ARGV[2]) return 1 "
-      "end return 0";
-  inline static const std::string kGive =
-      "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end "
-      "return 0";
+ protected:
+  virtual void begin(int) {}
+  virtual std::string take_wire(int caller, std::size_t node) = 0;
+  virtual std::string confirm_wire(int caller, std::size_t node) = 0;
+  virtual std::string give_wire(int caller, std::size_t node) = 0;
 
-  void fan_out(const std::vector<std::size_t>& nodes, const std::string& command,
-               const std::function<void(std::size_t)>& answered) {
+  std::string load(const std::string& script) {
+    for (std::size_t at = 0; at < kNodes; ++at) cluster_.node(at).must({"SCRIPT", "LOAD", script});
+    return stores::redis::sha1_of(script);
+  }
+  support::RedlockCluster& cluster() { return cluster_; }
+  bool tokens() const { return tokens_; }
+
+ private:
+  void send(const std::vector<std::size_t>& nodes,
+            const std::function<std::string(std::size_t)>& wire_of,
+            const std::function<void(std::size_t)>& answered) {
     for (const std::size_t node : nodes) {
       stores::redis::Command one;
-      one.wire = command;
+      one.wire = wire_of(node);
       nodes_[node]->send(std::move(one), BootClock::now() + 5s,
                          [answered, node](const Result<Reply>& reply) {
                            if (!reply || reply->is_error()) {
@@ -146,12 +156,79 @@ class Bare final : public Locks {
   }
 
   Loop& loop_;
+  support::RedlockCluster& cluster_;
   const bool tokens_;
-  const std::string take_ = stores::redis::sha1_of(kTake);
-  const std::string confirm_ = stores::redis::sha1_of(kConfirm);
-  const std::string give_ = stores::redis::sha1_of(kGive);
   const std::vector<std::size_t> all_{0, 1, 2, 3, 4};
   std::vector<std::unique_ptr<Pipeline>> nodes_;
+};
+
+class Bare final : public FanOut {
+ public:
+  using FanOut::FanOut;
+
+ private:
+  static std::string key(int caller) { return "bare:" + std::to_string(caller); }
+  std::string take_wire(int caller, std::size_t) override {
+    return wire({"EVALSHA", take_, "2", key(caller), "bare:floor", "value", "10000"});
+  }
+  std::string confirm_wire(int caller, std::size_t) override {
+    return wire({"EVALSHA", confirm_, "2", key(caller), "bare:floor", "value", "7"});
+  }
+  std::string give_wire(int caller, std::size_t) override {
+    return wire({"EVALSHA", give_, "1", key(caller), "value"});
+  }
+
+  inline static const std::string kTake =
+      "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then "
+      "return redis.call('GET', KEYS[2]) or '0' end return '-'";
+  inline static const std::string kConfirm =
+      "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[2], ARGV[2]) return 1 "
+      "end return 0";
+  inline static const std::string kGive =
+      "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end "
+      "return 0";
+
+  const std::string take_ = load(kTake);
+  const std::string confirm_ = load(kConfirm);
+  const std::string give_ = load(kGive);
+};
+
+// After the store has joined the nodes.
+class OwnScripts final : public FanOut {
+ public:
+  OwnScripts(Loop& loop, support::RedlockCluster& cluster, bool tokens)
+      : FanOut(loop, cluster, tokens), ids_(kCallers) {
+    for (std::size_t at = 0; at < kNodes; ++at) {
+      known_.push_back(cluster.node(at).must({"GETRANGE", "hfr1@node", "0", "80"}).text);
+    }
+  }
+
+ private:
+  void begin(int caller) override {
+    const auto random = base::random_128();
+    ids_[static_cast<std::size_t>(caller)] =
+        stores::redis::id_text(port::AcquisitionId{random.high, random.low});
+  }
+  const std::string& id(int caller) const { return ids_[static_cast<std::size_t>(caller)]; }
+  static std::string key(int caller) { return "hfr1:own:" + std::to_string(caller); }
+  std::string take_wire(int caller, std::size_t node) override {
+    return wire({"EVALSHA", take_, "1", key(caller), known_[node],
+                 id(caller) + " 000000000000000" + (tokens() ? "0" : "1") +
+                     " 0000000010000000 abcdef0123456789 1 0 {}"});
+  }
+  std::string confirm_wire(int caller, std::size_t node) override {
+    return wire({"EVALSHA", hold_, "1", key(caller), known_[node], "confirm", id(caller),
+                 "0000000000000007 abcdef0123456789 1"});
+  }
+  std::string give_wire(int caller, std::size_t node) override {
+    return wire({"EVALSHA", hold_, "1", key(caller), known_[node], "release", id(caller),
+                 "- abcdef0123456789 1"});
+  }
+
+  const std::string take_ = load(std::string(stores::redlock::script_texts::kTake));
+  const std::string hold_ = load(std::string(stores::redlock::script_texts::kHold));
+  std::vector<std::string> known_;
+  std::vector<std::string> ids_;
 };
 
 class Ours final : public Locks {
@@ -242,6 +319,7 @@ struct Rig {
   Loop loop;
   Bare bare{loop, cluster, tokens};
   Ours ours{loop, cluster.url(tokens ? "" : "tokens=no")};
+  OwnScripts own{loop, cluster, tokens};
 };
 
 std::unique_ptr<Rig> rig(benchmark::State& state, bool tokens) {
@@ -259,17 +337,20 @@ void compare(benchmark::State& state, const char* unit, bool tokens, int pairs, 
   if (!servers) return;
   figure(servers->bare, pairs);
   figure(servers->ours, pairs);
-  std::vector<double> ours;
-  std::vector<double> bare;
-  std::vector<double> shares;
+  figure(servers->own, pairs);
+  std::vector<double> ours, bare, own, shares, own_shares;
   for (auto _ : state) {
     bare.push_back(figure(servers->bare, pairs));
     ours.push_back(figure(servers->ours, pairs));
+    own.push_back(figure(servers->own, pairs));
     shares.push_back(ours.back() / bare.back());
+    own_shares.push_back(own.back() / bare.back());
   }
   state.counters[unit] = median(ours);
   state.counters[std::string("bare_") + unit] = median(bare);
+  state.counters[std::string("own_") + unit] = median(own);
   state.counters["of_bare"] = median(shares);
+  state.counters["own_of_bare"] = median(own_shares);
   support::RedisServer& node = servers->cluster.node(0);
   for (const bool is_ours : {false, true}) {
     Locks& locks = is_ours ? static_cast<Locks&>(servers->ours) : servers->bare;
@@ -282,9 +363,7 @@ void compare(benchmark::State& state, const char* unit, bool tokens, int pairs, 
   }
 }
 
-void Redlock_OneCaller(benchmark::State& state) {
-  compare(state, "grant_us", true, 300, grant_us);
-}
+void Redlock_OneCaller(benchmark::State& state) { compare(state, "grant_us", true, 300, grant_us); }
 BENCHMARK(Redlock_OneCaller)->Iterations(9)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 void Redlock_OneCallerNoTokens(benchmark::State& state) {
