@@ -8,8 +8,8 @@
 //   no tokens     the same with one phase on both sides (tokens=no).
 //   64 callers    pairs per second. Aim: at least 0.8 of the bare ones.
 //
-// own_*: the same bare loop with the store's own scripts. What is left to the store's figure is the
-// client's part, what is left to the bare one the scripts'.
+// own_*: the same bare loop with the store's own scripts. The difference to the store's figure is
+// the client's part, and that to the bare one is the scripts'.
 //
 // server_us: the scripts' time at one node for a pair, as its commandstats have it.
 #include <atomic>
@@ -78,7 +78,7 @@ std::string wire(const std::vector<std::string_view>& words) {
   return text;
 }
 
-// The fan-out and nothing else. What is sent is the derived class's.
+// The fan-out and nothing else. A derived class says what is sent.
 class FanOut : public Locks {
  public:
   FanOut(Loop& loop, support::RedlockCluster& cluster, bool tokens)
