@@ -126,6 +126,8 @@ struct ServerStatus {
   bool full = false;          // The journal takes nothing: only renewals go on.
   std::uint32_t shards = 1;   // The service has so many.
   std::uint32_t leading = 0;  // This server leads so many of them.
+  // The journal is a restored copy: nothing is granted for so long. Zero: it is not.
+  std::chrono::seconds quiet{};
 };
 
 // One server of those on a journal, as it has put itself on their list.

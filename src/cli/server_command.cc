@@ -69,11 +69,14 @@ Result<std::string> read_password() {
 
 std::string role_of(const ServerStatus& server) {
   if (!server.trouble.empty()) return "no answer";
+  const std::string trouble = server.full                ? ", journal full"
+                              : server.quiet.count() > 0 ? ", restored: grants nothing"
+                                                         : "";
   if (server.shards > 1) {
     return "leads " + std::to_string(server.leading) + " of " + std::to_string(server.shards) +
-           (server.full ? ", journal full" : "");
+           trouble;
   }
-  if (server.leads) return server.full ? "leads, journal full" : "leads";
+  if (server.leads) return "leads" + trouble;
   return server.leader.empty() ? "stands by" : "stands by for " + printable(server.leader);
 }
 
@@ -101,6 +104,7 @@ Json to_json(const ServerStatus& server) {
           {"holders", server.holders},
           {"waiters", server.waiters},
           {"full", server.full},
+          {"quiet_s", server.quiet.count()},
           {"shards", server.shards},
           {"leading", server.leading},
           {"shard_leaders", shard_leaders(server)}};

@@ -112,6 +112,7 @@ ServerStatus status_of(const Result<redis::Reply>& reply, const port::Endpoint& 
   status.holders = number(info, "holders");
   status.waiters = number(info, "waiters");
   status.full = field(info, "journal_full") == "1";
+  status.quiet = std::chrono::seconds(number(info, "quiet_seconds"));
   status.shards = std::max<std::uint32_t>(static_cast<std::uint32_t>(number(info, "shards")), 1);
   if (status.shards > 1) status.leader = field(info, "shard_leaders");
   const std::string led = field(info, "shards_led");
