@@ -583,8 +583,9 @@ Service::State Service::state() const {
   const Shard& shard = *impl_->shard;
   machine::Duration quiet{};
   if (impl_->found.quiet > quiet) quiet = std::max(impl_->settle_at - impl_->boot_now(), quiet);
-  return {shard.holders(), shard.waiters(), shard.backlog(),    impl_->full,
-          impl_->disk,     impl_->commits,  impl_->commit_time, quiet};
+  return {shard.holders(),    shard.waiters(), shard.backlog(),
+          impl_->full,        impl_->disk,     impl_->commits,
+          impl_->commit_time, quiet,           impl_->journal ? impl_->journal->copies() : 0};
 }
 
 void Service::forget_client(const ClientName& client) { impl_->shard->forget_client(client); }

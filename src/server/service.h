@@ -115,6 +115,7 @@ class Service {
     std::uint64_t commits = 0;  // Commits of this term, and their time together.
     std::chrono::nanoseconds commit_time{};
     machine::Duration quiet{};  // A restored copy grants nothing for so long from now on.
+    std::size_t copies = 0;     // The journal's: port::Journal::copies().
 
     // Adds the state of another shard of this server, whose journal is in the same place.
     void add(const State& other);

@@ -83,6 +83,12 @@ template void Rpc::call(wire::LeaseGrantRequest, How, Then<wire::LeaseGrantRespo
 template void Rpc::call(wire::LeaseRevokeRequest, How, Then<wire::LeaseRevokeResponse>);
 template void Rpc::call(wire::StatusRequest, How, Then<wire::StatusResponse>);
 
+// Nothing that is simulated depends on the members.
+template <>
+void Rpc::call(wire::MemberListRequest, How, Then<wire::MemberListResponse> then) {
+  then(Error(Errc::kUnavailable, "etcd: no such call here"));
+}
+
 // It does not block: the loop calls it.
 void Rpc::keep_alive(std::size_t, std::int64_t lease, base::BootInstant deadline,
                      Then<std::int64_t> then) {

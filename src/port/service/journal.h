@@ -15,14 +15,15 @@
 // has an object of its own, which is of no more use once it has lost the lead.
 // Not guaranteed: that a leader learns of its end before leads_until().
 //
-// Thread-safety: one thread at a time. Besides, any thread may call leader(), leads_until() and
-// interrupt(), and one other thread keep_leading(). Blocking: every other call but the constructor
-// waits for the disk or the network.
+// Thread-safety: one thread at a time. Besides, any thread may call leader(), leads_until(),
+// copies() and interrupt(), and one other thread keep_leading(). Blocking: every other call but the
+// constructor waits for the disk or the network.
 // Errors: kCorruptState, kVersionMismatch, kStoreInUse, kPermissionDenied,
 // kUnsupported, kUnavailable.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -110,6 +111,9 @@ class Journal {
   virtual Commit confirm() { return look(); }
 
   virtual DiskSpace space() const { return {}; }
+  // Each commit that was answered kCommitted is on so many servers of the store beside the first
+  // one. Zero: on none, or the number is not known.
+  virtual std::size_t copies() const noexcept { return 0; }
 
   // The valid snapshot's head; all zero: there is none.
   virtual Result<SnapshotHead> head() = 0;

@@ -140,7 +140,7 @@ void hello(const CommandInput& input) {
 
 void ping(const CommandInput& input) {
   std::string bytes;
-  const bool listens = !input.connection.channels.empty();
+  const bool listens = input.connection.subscriptions() > 0;
   if (listens && input.connection.protocol == 2) {
     append_array(bytes, 2);
     append_text(bytes, "pong");
@@ -169,8 +169,8 @@ void select(const CommandInput& input) {
   succeed(input);
 }
 
-// The connection's earlier grants were answered after their commits. The journal does not say how
-// many copies it has, so the answer claims none, and waiting would not change that.
+// The connection's earlier grants were answered after their commits, so they are on these copies
+// already, and waiting would not change that.
 void wait_for_replicas(const CommandInput& input) {
   if (input.context.shards() == 1 && !input.context.leads()) return refuse(input, "WAIT");
   const auto replicas = detail::parse_number<std::int64_t>(input.word(1));
@@ -179,7 +179,7 @@ void wait_for_replicas(const CommandInput& input) {
     return fail(input, "ERR WAIT takes a number of replicas and a timeout in milliseconds");
   }
   std::string bytes;
-  append_integer(bytes, 0);
+  append_integer(bytes, static_cast<std::int64_t>(input.context.copies()));
   input.connection.reply(bytes);
 }
 
@@ -269,7 +269,7 @@ void tell_subscription(const CommandInput& input, std::string_view kind, std::st
   append_push(bytes, input.connection.protocol, 3);
   append_text(bytes, kind);
   append_text(bytes, channel);
-  append_integer(bytes, static_cast<std::int64_t>(input.connection.channels.size()));
+  append_integer(bytes, static_cast<std::int64_t>(input.connection.subscriptions()));
   input.connection.reply(bytes);
 }
 

@@ -40,6 +40,8 @@ class CommandContext {
   virtual std::string journal_id(const Connection& connection) const = 0;
   virtual std::string term(const Connection& connection) const = 0;
   virtual Service::State state(const Connection& connection) const = 0;
+  // The shards that this server leads have so many copies of each commit, beside the first.
+  virtual std::size_t copies() const = 0;
   virtual std::uint32_t shards() const = 0;
   virtual std::vector<std::uint32_t> led_shards() const = 0;
   bool leads() const { return !led_shards().empty(); }

@@ -1,5 +1,7 @@
 #include "src/server/front/shard_table.h"
 
+#include <algorithm>
+
 #include "holdfast/detail/number.h"
 #include "src/server/front/libraries/library_locks.h"
 
@@ -32,6 +34,16 @@ std::vector<std::uint32_t> ShardTable::led() const {
     if (parts_[shard].service != nullptr) led.push_back(shard);
   }
   return led;
+}
+
+std::size_t ShardTable::copies() const {
+  std::optional<std::size_t> fewest;
+  for (const Part& each : parts_) {
+    if (each.service == nullptr) continue;
+    const std::size_t own = each.service->state().copies;
+    fewest = std::min(fewest.value_or(own), own);
+  }
+  return fewest.value_or(0);
 }
 
 std::string ShardTable::leaders(const std::string& own) const {

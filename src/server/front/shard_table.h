@@ -43,6 +43,8 @@ class ShardTable {
   // The present of the connection's shard; without one, of all that this server leads together.
   Service::State state(const Connection& connection) const;
   std::vector<std::uint32_t> led() const;
+  // The fewest copies of a commit that those have, beside the first.
+  std::size_t copies() const;
   // The addresses of the leaders, if there are several, with commas between them. This server has
   // `own`.
   std::string leaders(const std::string& own) const;

@@ -27,7 +27,7 @@ using namespace std::chrono_literals;
 constexpr std::chrono::milliseconds kAttempt = 500ms;
 constexpr std::chrono::milliseconds kReading = 5s;
 constexpr std::chrono::milliseconds kGoodbye = 1s;
-constexpr std::chrono::milliseconds kSizeEvery = 10s;
+constexpr std::chrono::milliseconds kAskEvery = 10s;
 constexpr std::string_view kParts = "PARTS ";
 constexpr std::uint64_t kDroppedAtOnce = 500;  // Keys.
 constexpr int kFormat = 1;
@@ -565,24 +565,33 @@ Commit EtcdJournal::judge_refusal(const wire::TxnResponse& answer, const Own* ow
 
 Commit EtcdJournal::look() {
   const BootInstant now = BootClock::now();
-  if (now >= next_size_) ask_size();
+  if (now >= next_question_) ask_cluster();
   const auto fresh = detail::RenewalSchedule(length_).beat_every();
   if (leader_ != 0 && now < leads_until() - length_ + fresh) return Commit::kCommitted;
   return confirm();
 }
 
-// Nobody waits for the answer: a member that hangs must not hold up a commit.
-void EtcdJournal::ask_size() {
+// Nobody waits for the answers: a member that hangs must not hold up a commit.
+void EtcdJournal::ask_cluster() {
   const BootInstant now = BootClock::now();
-  next_size_ = now + kSizeEvery;
-  rpc_->call(wire::StatusRequest(), How{now + kReading, /*reads_only=*/true, std::nullopt},
-             [size = size_](const Result<wire::StatusResponse>& status) {
-               if (status) *size = static_cast<std::uint64_t>(status->dbsize());
+  next_question_ = now + kAskEvery;
+  const How how{now + kReading, /*reads_only=*/true, std::nullopt};
+  rpc_->call(wire::StatusRequest(), how,
+             [seen = seen_](const Result<wire::StatusResponse>& status) {
+               if (status) seen->size = static_cast<std::uint64_t>(status->dbsize());
+             });
+  rpc_->call(wire::MemberListRequest(), how,
+             [seen = seen_](const Result<wire::MemberListResponse>& list) {
+               if (!list) return;
+               const auto voting =
+                   std::count_if(list->members().begin(), list->members().end(),
+                                 [](const wire::Member& each) { return !each.islearner(); });
+               seen->copies = static_cast<std::size_t>(voting) / 2;
              });
 }
 
 port::DiskSpace EtcdJournal::space() const {
-  const std::uint64_t size = *size_;
+  const std::uint64_t size = seen_->size;
   if (settings_.quota == 0 || size == 0) return {};
   const std::uint64_t quota = settings_.quota;
   return {size, quota - std::min(size, quota), quota, "etcd's quota"};

@@ -104,6 +104,7 @@ class EtcdJournal final : public port::Journal {
   port::Commit commit(std::uint64_t number, std::string_view bytes) override;
   std::uint64_t room() const override { return kRoom; }
   port::DiskSpace space() const override;
+  std::size_t copies() const noexcept override { return seen_->copies; }
   port::Commit put_chunk(std::uint64_t batch, std::uint32_t index, std::string_view bytes) override;
   port::Commit put_head(const port::SnapshotHead& head) override;
   Result<bool> trim() override;
@@ -151,7 +152,7 @@ class EtcdJournal final : public port::Journal {
   void wrote(base::BootInstant sent);
   Result<bool> drop_first(const std::string& from, const std::string& end);
   void compact();
-  void ask_size();
+  void ask_cluster();
 
   std::string key(std::string_view rest) const { return root_ + std::string(rest); }
   std::string batch_key(std::uint64_t number) const;
@@ -186,11 +187,13 @@ class EtcdJournal final : public port::Journal {
   std::atomic<std::size_t> keeper_{0};
   base::BootInstant next_keep_{};
 
-  // The size of etcd's database, as a member said last; zero: none has. An answer may outlive the
-  // journal.
-  const std::shared_ptr<std::atomic<std::uint64_t>> size_ =
-      std::make_shared<std::atomic<std::uint64_t>>(0);
-  base::BootInstant next_size_{};
+  // As a member said last; zero: none has. An answer may outlive the journal.
+  struct ClusterFacts {
+    std::atomic<std::uint64_t> size{0};  // The bytes of etcd's database.
+    std::atomic<std::size_t> copies{0};  // A majority of the members, less one.
+  };
+  const std::shared_ptr<ClusterFacts> seen_ = std::make_shared<ClusterFacts>();
+  base::BootInstant next_question_{};
 
   mutable base::LocalMutex mutex_;
   base::LocalCondition changed_;
