@@ -71,8 +71,8 @@ struct ServerOptions {
   std::string journal{};
   // Only for a new journal in etcd, or in memory: its locks are spread over so many shards, at most
   // 64, each with a leader of its own. The servers on the journal share them evenly. The number is
-  // kept for good; another one is refused. 0: as many as the journal has, and one in a new one.
-  // Several shards cannot take several locks in one step.
+  // kept for good; another one is refused. 0: as many as the journal has; a new one gets eight in
+  // etcd, and one in memory. Several shards cannot take several locks in one step.
   std::uint32_t shards = 0;
   // The address that servers on a shared journal tell of this one. Empty: that of `listen`.
   std::string advertise{};
@@ -82,6 +82,9 @@ struct ServerOptions {
   // The server's certificate chain in PEM, which may hold the key, too, and the key. Empty: no TLS.
   std::string tls_cert{};
   std::string tls_key{};
+  // On a shared journal with TLS: the certificates, in PEM, that vouch for the other servers' ones,
+  // to which this server forwards requests of lock libraries. Empty: the system's.
+  std::string tls_ca{};
   // Beyond loopback without TLS: passwords and locks can be read and changed on the way, unless the
   // network itself encrypts.
   bool plaintext = false;

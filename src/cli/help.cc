@@ -373,6 +373,7 @@ way, and ends with 0. SIGHUP makes it read the users and the certificate again.
                     Without it everybody who reaches the port may do everything
   --tls-cert FILE   the server's certificate chain, PEM; it may hold the key, too
   --tls-key FILE    its key, PEM. Clients then write holdfasts://USER@HOST
+  --tls-ca FILE     the authority of the other servers on a journal, PEM (default: the system's)
   --plaintext       listen beyond loopback without TLS, where the network itself encrypts
   --data DIR        the folder of the journal, on a local disk; it is made. Default: the folder
                     server beside the default store; root's is /var/lib/holdfast/server. One server
@@ -380,15 +381,14 @@ way, and ends with 0. SIGHUP makes it read the users and the certificate again.
   --journal URL     its kind and place: sqlite:DIR, as --data; etcd://HOST,HOST/PREFIX, which
                     several servers share: one leads, the others stand by; memory: nothing survives,
                     for tests
-  --shards N        a new journal in etcd, or in memory, spreads its locks over N shards, 64 at
-                    most (default 1). Each has its own leader, and the servers share them evenly.
-                    The number is kept for good. Several shards cannot take several locks in one
-                    step
+  --shards N        a new journal in etcd or in memory has N shards, 64 at most (default: 8 in etcd,
+                    else 1), each with its own leader. The servers share them evenly, and the number
+                    is kept for good. Several shards cannot take several locks in one step
   --advertise ADDR  the address that servers on a shared journal tell of this one; by default that
                     of --listen
   --config FILE     a file in TOML, whose table [serve] has these options with '_' for '-':
                     listen, http, http_host, data, journal, shards, advertise, users, tls_cert,
-                    tls_key, plaintext. Without it the usual files are read
+                    tls_key, tls_ca, plaintext. Without it the usual files are read
   --clients-stopped  say that no client of this journal runs any more; a restored copy then grants
                     at once, and not after 24 h
   --json            print an object when it serves: url, address, http, journal, journal_id,
@@ -432,9 +432,9 @@ of --store. On a server with users all of them but status ask for the right `adm
   --json            print one object: journal_id, term, batches, bytes, locks, holders, waiters; or
                     hash; servers, each with address and trouble, or address, leads, leader,
                     version, journal_id, term, pid, uptime_s, connections, holders, waiters, full,
-                    shards, leading (so many of them), shard_leaders (of several), and
-                    vacant_shards; members, each with address, version, leads, shards, since;
-                    stepped_down and leader; or drained, the address
+                    quiet_s (grants nothing for so long), shards, leading (so many of them),
+                    shard_leaders (of several), and vacant_shards; members, each with address,
+                    version, leads, shards, since; stepped_down and leader; or drained, the address
   --log-format F    the format of stderr: text, json or logfmt
   -q, --quiet       print failures only
 

@@ -278,6 +278,7 @@ int serve_command(const ServeOptions& given) {
   wanted.users = options.users.value_or("");
   wanted.tls_cert = options.tls_cert.value_or("");
   wanted.tls_key = options.tls_key.value_or("");
+  wanted.tls_ca = options.tls_ca.value_or("");
   wanted.plaintext = options.plaintext;
   wanted.on_lead = [&mailbox](const ServerLead& lead) { mailbox.take_lead(lead); };
   wanted.clients_stopped = options.clients_stopped;

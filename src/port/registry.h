@@ -73,6 +73,9 @@ struct ServersJob {
 struct ServerTlsJob {
   std::string certificate{};  // The path of a chain in PEM; it may hold the key, too.
   std::string key{};
+  // The certificates that are trusted when this server connects to another one; empty: the
+  // system's.
+  std::string trusted{};
   ServerTlsPtr made{};
 };
 

@@ -63,6 +63,7 @@ struct Server::Impl final : server::ShardOwner {
         first(std::move(its_first)) {
     front.warn_by([this](const std::string& what) { warn(what); });
     http.warn_by([this](const std::string& what) { warn(what); });
+    if (shared) front.forward_to_leaders();
     if (shared && shards.size() == 1) front.step_down_by([this] { shards.front()->step_down(); });
     front.operate_by([this](server::Front::Listed done) { list_members(std::move(done)); },
                      options.on_drain);
@@ -132,7 +133,7 @@ struct Server::Impl final : server::ShardOwner {
       if (!door.users->warning().empty()) warn(door.users->warning());
     }
     if (options.tls_cert.empty() && options.tls_key.empty()) return door;
-    auto tls = server::make_server_tls(options.tls_cert, options.tls_key);
+    auto tls = server::make_server_tls(options.tls_cert, options.tls_key, options.tls_ca);
     if (!tls) return tls.error();
     door.tls = *std::move(tls);
     return door;

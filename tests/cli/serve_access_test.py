@@ -236,7 +236,8 @@ class ConfigTest(AccessCase):
     def test_the_example_explains_every_key_and_is_understood(self):
         with open(self.EXAMPLE, encoding="utf-8") as file:
             text = file.read()
-        for key in ("listen", "data", "journal", "shards", "advertise", "users", "tls_cert", "tls_key", "plaintext"):
+        for key in ("listen", "data", "journal", "shards", "advertise", "users", "tls_cert", "tls_key", "tls_ca",
+                    "plaintext"):
             self.assertRegex(text, f"(?m)^#?{key} = ")
         everything = re.sub(r"(?m)^#(\w+ = )", r"\1", text)
         with open(self.path("all.toml"), "w", encoding="utf-8") as file:

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,11 +21,12 @@ namespace holdfast::faults {
 class ServiceCluster {
  public:
   explicit ServiceCluster(support::EtcdOptions options = {}, std::size_t servers = 2,
-                          const std::string& leadership = "2s")
+                          const std::string& leadership = "2s", std::uint32_t shards = 1)
       : etcd_(std::move(options)) {
     for (std::size_t i = 0; i < servers; ++i) {
       servers_.push_back(std::make_unique<support::HoldfastServer>(
-          support::HoldfastOptions{.journal = etcd_.url("/locks?leadership=" + leadership)}));
+          support::HoldfastOptions{.journal = etcd_.url("/locks?leadership=" + leadership),
+                                   .arguments = {"--shards", std::to_string(shards)}}));
       EXPECT_TRUE(i > 0 || support::eventually([&] { return servers_[0]->leads(); }));
     }
   }

@@ -36,7 +36,7 @@ std::string ask(const HoldfastServer& server, const std::string& request) {
 void expect_told(const HoldfastServer& server, const std::string& wanted) {
   std::string told;
   EXPECT_TRUE(eventually([&] {
-    told = ask(server, "*2\r\n$3\r\nGET\r\n$1\r\na\r\n");
+    told = ask(server, "*3\r\n$3\r\nHF1\r\n$6\r\nattach\r\n$1\r\n0\r\n");
     return told.starts_with("-STANDBY") && told.find(wanted) != std::string::npos;
   })) << told;
 }
@@ -56,7 +56,8 @@ TEST(ServiceClusterTest, OneServerLeadsAndTheOtherSaysWho) {
 TEST(ServiceClusterTest, TheOthersTellTheAddressThatAServerAdvertises) {
   EtcdCluster etcd;
   const HoldfastServer leads(
-      {.journal = etcd.url("/locks"), .arguments = {"--advertise", "locks.example:7420"}});
+      {.journal = etcd.url("/locks"),
+       .arguments = {"--shards", "1", "--advertise", "locks.example:7420"}});
   EXPECT_TRUE(eventually([&] { return leads.leads(); }));
   const HoldfastServer follows({.journal = etcd.url("/locks")});
   expect_told(follows, "locks.example:7420 leads");
@@ -99,6 +100,7 @@ TEST(ServiceClusterTest, AServerThatMayNotRegisterServesAsAnyOther) {
   etcd.etcdctl({"user", "add", "alice:s3cret-Pw"});
   etcd.etcdctl({"user", "grant-role", "alice", "locks"});
   HoldfastServer server({.journal = etcd.url("/locks", "alice@"),
+                         .arguments = {"--shards", "1"},
                          .environment = {"HOLDFAST_ETCD_PASSWORD=s3cret-Pw"}});
   EXPECT_TRUE(eventually([&] { return server.leads(); }));
   const auto members = service_members(server.url());

@@ -380,23 +380,14 @@ TEST(ServiceShardsTest, AClientOfBeforeAndNamesOfOtherShardsAreRefused) {
             std::string::npos);
 }
 
-// Its keys say which shard; a server that does not lead that one says who does.
-TEST(ServiceShardsTest, ALockLibraryReachesTheShardsOfItsServer) {
+// Its keys say which shard.
+TEST(ServiceShardsTest, ALockLibraryReachesAllShardsAtAnyServer) {
   ShardedService service(2);
-  std::size_t served = 0;
   for (std::uint32_t shard = 0; shard < kShards; ++shard) {
     const std::string set = words({"SET", name_in(shard), "me", "NX", "PX", "60000"});
-    std::size_t took = 0;
-    for (std::size_t i = 0; i < 2; ++i) {
-      const std::string told = ask(service[i], set);
-      if (told.starts_with("+OK")) ++took;
-      const std::string other = "127.0.0.1:" + std::to_string(service[1 - i].port()) + " does";
-      EXPECT_TRUE(told.starts_with("+OK") || told.find(other) != std::string::npos) << told;
-    }
-    EXPECT_EQ(took, 1U);
-    served += took;
+    EXPECT_TRUE(ask(service[0], set).starts_with("+OK"));
+    EXPECT_TRUE(ask(service[1], set).starts_with("$-1")) << "it is taken";
   }
-  EXPECT_EQ(served, kShards);
   const auto mine = connect(service.url()).mutex(name_in(1)).try_acquire();
   EXPECT_TRUE(mine && !*mine) << "the library's lock excludes others";
   EXPECT_NE(ask(service[0], words({"DEL", name_in(0), name_in(1)})).find("in different shards"),

@@ -348,7 +348,8 @@ Result<void> check_serve(const ServeOptions& options) {
   // An empty variable of a script must not open the server to everybody.
   for (const auto& [option, file] : {std::pair{"users", options.users},
                                      {"tls-cert", options.tls_cert},
-                                     {"tls-key", options.tls_key}}) {
+                                     {"tls-key", options.tls_key},
+                                     {"tls-ca", options.tls_ca}}) {
     if (file && file->empty()) return invalid("--" + std::string(option) + " names no file");
   }
   if (options.data && options.journal) {

@@ -134,6 +134,7 @@ struct ServeOptions {
   std::optional<std::string> users;
   std::optional<std::string> tls_cert;
   std::optional<std::string> tls_key;
+  std::optional<std::string> tls_ca;
   bool plaintext = false;
   bool clients_stopped = false;
 };
@@ -154,6 +155,7 @@ inline constexpr ServeText kServeTexts[] = {
     {"users", &ServeOptions::users, "file"},
     {"tls_cert", &ServeOptions::tls_cert, "file"},
     {"tls_key", &ServeOptions::tls_key, "file"},
+    {"tls_ca", &ServeOptions::tls_ca, "file"},
 };
 
 struct ServerToolOptions {

@@ -39,6 +39,9 @@ class ServerTls {
   virtual ~ServerTls() = default;
   // Null: no memory.
   virtual std::unique_ptr<TlsSession> session(int socket) const = 0;
+  // The client's side of a connection to another server of the service. The handshake fails unless
+  // that server's certificate is trusted and names `host`. Null: no memory.
+  virtual std::unique_ptr<TlsSession> session_to(int socket, const std::string& host) const = 0;
 };
 using ServerTlsPtr = std::shared_ptr<const ServerTls>;
 

@@ -4,14 +4,17 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "holdfast/client.h"
 #include "holdfast/mutex.h"
+#include "src/server/access/server_tls.h"
 #include "src/server/testing/access_rig.h"
 #include "src/server/testing/plain_client.h"
+#include "src/server/testing/stand_in.h"
 #include "tests/support/eventually.h"
 #include "tests/support/tls_files.h"
 
@@ -143,6 +146,32 @@ TEST_F(TlsTest, BadFilesAreNamed) {
   options_.users = "/nowhere";
   EXPECT_NE(refused(files.server.certificate, files.server.key).find("users file '/nowhere'"),
             std::string::npos);
+}
+
+// The test's own connection is older than the certificate, so it can speak plain text.
+TEST_F(TlsTest, AServerThatForwardsChecksTheLeadersCertificate) {
+  start("app @ acquire:*\n");
+  const auto& files = support::tls_files();
+  FrontDoor door;
+  door.users = *Users::read(users_);
+  for (const auto& [trusted, leader_is_trusted] :
+       {std::pair{files.ca, true}, {files.foreign_ca, false}}) {
+    testing::StandIn stand_in(server_->address(), door);
+    const Socket socket(stand_in.address());
+    ASSERT_EQ(socket.ask(request({"AUTH", "app", "secret"})), "+OK\r\n");
+    FrontDoor with_tls = door;
+    with_tls.tls = *make_server_tls(options_.tls_cert, options_.tls_key, trusted);
+    stand_in.guard(with_tls);
+    const std::string name = leader_is_trusted ? "a" : "b";
+    const std::string got = socket.ask(request({"SET", name, "me", "NX", "PX", "60000"}));
+    if (leader_is_trusted) {
+      EXPECT_EQ(got, "+OK\r\n");
+      EXPECT_EQ(socket.ask(request({"GET", "a"})), "$2\r\nme\r\n");
+    } else {
+      EXPECT_NE(got.find("-STANDBY"), std::string::npos) << got;
+      EXPECT_NE(got.find("--tls-ca"), std::string::npos) << got;
+    }
+  }
 }
 
 TEST_F(TlsTest, BeyondLoopbackAServerNeedsUsersAndTls) {

@@ -38,7 +38,8 @@ void Connection::close() {
 
 bool Connection::full() const {
   const FrontLimits& limits = owner_.limits();
-  return slots_.size() >= limits.unanswered || out_.size() - sent_ >= limits.unread;
+  return slots_.size() >= limits.unanswered || out_.size() - sent_ >= limits.unread ||
+         unsent_ >= limits.unread;
 }
 
 void Connection::wait_read() {
@@ -130,11 +131,16 @@ void Connection::refuse(const Error& why) {
 }
 
 bool Connection::count_bytes() {
-  const std::size_t now = reader_.unfinished() + out_.size();
+  const std::size_t now = reader_.unfinished() + out_.size() + unsent_;
   const std::size_t before = std::exchange(accounted_, now);
   if (owner_.account(before, now)) return true;
   close();
   return false;
+}
+
+void Connection::note_unsent(std::size_t before, std::size_t now) {
+  unsent_ = unsent_ - before + now;
+  if (now < before) wait_read();
 }
 
 void Connection::reply(std::string_view bytes) {

@@ -4,13 +4,17 @@
 // outlives them.
 #pragma once
 
+#include <string.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "src/base/clock.h"
 #include "src/server/access/account.h"
@@ -23,6 +27,21 @@ namespace holdfast::server {
 
 class Connection;
 using ConnectionPtr = std::shared_ptr<Connection>;
+class LeaderLink;
+using LeaderLinkPtr = std::shared_ptr<LeaderLink>;
+
+// A log-in that was right, for the servers that requests are forwarded to. The password is wiped
+// with it.
+struct KnownLogin {
+  KnownLogin(std::string its_user, std::string its_password)
+      : user(std::move(its_user)), password(std::move(its_password)) {}
+  ~KnownLogin() { ::explicit_bzero(password.data(), password.size()); }
+  KnownLogin(const KnownLogin&) = delete;
+  KnownLogin& operator=(const KnownLogin&) = delete;
+
+  const std::string user;
+  std::string password;
+};
 
 // The front, as a connection sees it.
 class ConnectionOwner {
@@ -73,6 +92,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Closes once all replies so far are written.
   void close_after_replies();
   void flush();
+  // So many bytes of its requests wait to be sent to other servers: from `before` to `now`. They
+  // are bounded as unread replies are.
+  void note_unsent(std::size_t before, std::size_t now);
 
   // --- Kept here for the front.
   const std::uint64_t number;
@@ -87,6 +109,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string name{};              // By CLIENT SETNAME.
   OwnerCache owners{};
   std::set<std::string, std::less<>> channels{};
+
+  // --- Kept here for the forwarder.
+  bool forwarded = false;               // Another server's: nothing of it is forwarded again.
+  std::unique_ptr<KnownLogin> login{};  // Where requests are forwarded.
+  std::map<std::string, LeaderLinkPtr> links{};  // By the leader's address.
+  // Channels that were joined at a leader.
+  std::map<std::string, LeaderLinkPtr, std::less<>> distant_channels{};
+  std::size_t subscriptions() const { return channels.size() + distant_channels.size(); }
 
  private:
   struct Slot {
@@ -112,7 +142,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::deque<Slot> slots_;  // Replies that wait for earlier ones.
   Turn first_ = 0;          // The request of the first of them.
   std::string out_;
-  std::size_t sent_ = 0;  // So much of out_.
+  std::size_t sent_ = 0;    // So much of out_.
+  std::size_t unsent_ = 0;  // To other servers.
   std::size_t accounted_ = 0;
   bool reading_ = false;
   bool writing_ = false;

@@ -25,6 +25,7 @@
 #include "src/server/front/call_runner.h"
 #include "src/server/front/commands.h"
 #include "src/server/front/connection.h"
+#include "src/server/front/forwarder.h"
 #include "src/server/front/libraries/library_locks.h"
 #include "src/server/front/listen_address.h"
 #include "src/server/front/operator_calls.h"
@@ -45,16 +46,6 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 constexpr std::string_view kClientChannel = "hf1:@";
 // The longest name of a lock has 1,024 bytes, and each may be escaped.
 constexpr std::size_t kLongestChannel = 3 * 1'024 + 64;
-
-// The lock whose changes a channel tells of.
-std::optional<std::string> lock_of_channel(const std::string& channel) {
-  if (channel.starts_with(kRedissonChannel)) {
-    std::string lock = channel.substr(kRedissonChannel.size());
-    const std::string plain = lock.size() > 2 ? lock.substr(1, lock.size() - 2) : std::string();
-    return !plain.empty() && redisson_channel_of(plain) == channel ? plain : lock;
-  }
-  return lock_of_value_channel(channel);
-}
 
 std::string lack_of_files(const std::error_code& error) {
   if (error != std::errc::too_many_files_open &&
@@ -79,11 +70,17 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
         acceptor(loop),
         pause(loop),
         first_requests(loop),
-        scratch_(kScratch, '\0') {}
+        scratch_(kScratch, '\0'),
+        forwarder(loop, ready, scratch_, wanted.forwarded) {}
 
   void run_in(std::uint32_t shard, Connection& connection, const Words& words);
   void run_sharded(Connection& connection, const Words& words);
   void attach_to(Connection& connection, std::string_view word);
+  // False: nothing was done, because the request is not one that the leader could do.
+  bool forward(std::uint32_t shard, Connection& connection, const Words& words);
+  bool run_channels(Connection& connection, const Words& words);
+  std::string leader_of_channel(const std::string& channel) const;
+  void change_leader(std::uint32_t shard, const std::string& next);
 
   // --- Connections.
   void accept();
@@ -147,6 +144,7 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   Service::State state(const Connection& connection) const override {
     return parts.state(connection);
   }
+  std::size_t copies() const override { return parts.copies(); }
   std::uint32_t shards() const override { return parts.size(); }
   std::vector<std::uint32_t> led_shards() const override { return parts.led(); }
   std::string leader() const override { return parts.size() == 1 ? parts[0].leader : ""; }
@@ -181,6 +179,8 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   port::BootTimer pause;
   port::BootTimer first_requests;
   std::string scratch_;
+  bool forwards = false;  // There may be a leader to forward to.
+  Forwarder forwarder;
   std::uint64_t next_number = 1;
   std::unordered_map<std::uint64_t, ConnectionPtr> open;
   // Connections that may not have sent a whole request, the oldest first.
@@ -329,6 +329,7 @@ void Front::Impl::on_closed(Connection& connection) {
   if (!connection.greeted) leave_strangers(connection.address);
   leave_account(std::exchange(connection.account, nullptr));
   while (!connection.channels.empty()) unsubscribe(connection, *connection.channels.begin());
+  Forwarder::leave(connection);
   open.erase(connection.number);
 }
 
@@ -338,6 +339,7 @@ void Front::Impl::close_all() {
   pause.stop();
   first_requests.stop();
   close_connections();
+  forwarder.stop();
   gate.reset();
 }
 
@@ -367,7 +369,7 @@ void Front::Impl::log_in(Connection& connection, const std::string& user,
                          std::function<void(const Result<void>&)> done) {
   connection.pause();
   gate->judge(user, password, connection.address,
-              [self = shared_from_this(), own = connection.shared_from_this(), user,
+              [self = shared_from_this(), own = connection.shared_from_this(), user, password,
                done = std::move(done)](Gate::Verdict verdict, const UserPtr& known) {
                 if (verdict == Gate::Verdict::kWrong) {
                   const auto told = self->failed_logins.note(self->door.users, user, own->address);
@@ -375,7 +377,11 @@ void Front::Impl::log_in(Connection& connection, const std::string& user,
                 }
                 if (own->closed()) return;
                 if (verdict == Gate::Verdict::kRight) {
-                  done(self->join(*own, known));
+                  const auto joined = self->join(*own, known);
+                  if (joined && self->forwards) {
+                    own->login = std::make_unique<KnownLogin>(user, password);
+                  }
+                  done(joined);
                 } else if (verdict == Gate::Verdict::kWrong) {
                   done(Error(Errc::kPermissionDenied,
                              "this server does not accept this user and password"));
@@ -430,10 +436,11 @@ std::optional<Error> Front::Impl::refuse_channel(const Connection& connection,
 
 Result<void> Front::Impl::subscribe(Connection& connection, const std::string& channel) {
   if (auto denied = refuse_channel(connection, channel)) return *std::move(denied);
-  if (parts.size() > 1 && !connection.attached) {
+  if (!connection.attached) {
     const auto lock = lock_of_channel(channel);
-    if (!lock) return Error(Errc::kInvalidArgument, "attach to a shard first");
-    if (auto elsewhere = parts.refuse(parts.shard_of(*lock))) return *std::move(elsewhere);
+    if (!lock && parts.size() > 1) return Error(Errc::kInvalidArgument, "attach to a shard first");
+    const auto elsewhere = lock ? parts.refuse(parts.shard_of(*lock)) : std::nullopt;
+    if (elsewhere) return *elsewhere;
   }
   if (connection.channels.size() >= limits_.channels) {
     return Error(Errc::kInvalidArgument, "this connection has as many channels as are allowed");
@@ -487,7 +494,7 @@ void Front::Impl::tell_watches(std::uint32_t shard, const machine::Effect& effec
 void Front::Impl::on_request(Connection& connection, const Words& words) {
   if (!knows(connection)) {
     run_command(*this, connection, words);
-  } else if (run_operator_call(*this, connection, words)) {
+  } else if (run_operator_call(*this, connection, words) || run_channels(connection, words)) {
     return;
   } else if (parts.size() > 1) {
     run_sharded(connection, words);
@@ -499,7 +506,7 @@ void Front::Impl::on_request(Connection& connection, const Words& words) {
 void Front::Impl::run_in(std::uint32_t shard, Connection& connection, const Words& words) {
   ShardTable::Part& part = parts[shard];
   if (part.service == nullptr) {
-    run_command(*this, connection, words);
+    if (!forward(shard, connection, words)) run_command(*this, connection, words);
   } else if (words.front() == "HF1") {
     run_call(*part.service, *this, connection, words);
   } else if (!run_library_command(*part.service, part.unlock_answers, connection, words)) {
@@ -516,13 +523,57 @@ void Front::Impl::run_sharded(Connection& connection, const Words& words) {
   if (!shard) {
     append_error(bytes, failure_text(shard.error()));
   } else if (!*shard) {
-    return run_command(*this, connection, words);
+    if (leads() || !forward(0, connection, words)) run_command(*this, connection, words);
+    return;
   } else if (const auto elsewhere = parts.refuse(**shard)) {
+    if (forward(**shard, connection, words)) return;
     append_error(bytes, "STANDBY " + elsewhere->message());
   } else {
     return run_in(**shard, connection, words);
   }
   connection.reply(bytes);
+}
+
+bool Front::Impl::forward(std::uint32_t shard, Connection& connection, const Words& words) {
+  if (connection.forwarded || connection.attached || !forwards) return false;
+  const std::string& leader = parts[shard].leader;
+  if (leader.empty() || leader == own_address) return false;
+  const bool waits = words.front().size() == 4 && command_word(words.front()) == "WAIT";
+  if (!waits && !library_target(words).is_known) return false;
+  forwarder.forward(connection, leader, words, library_lease(words));
+  return true;
+}
+
+// Empty: this server itself, as far as it can.
+std::string Front::Impl::leader_of_channel(const std::string& channel) const {
+  const auto lock = lock_of_channel(channel);
+  if (!lock) return {};
+  const ShardTable::Part& part = parts.of_lock(*lock);
+  return part.service != nullptr || part.leader == own_address ? std::string() : part.leader;
+}
+
+// False: these channels are all here, or it is another command.
+bool Front::Impl::run_channels(Connection& connection, const Words& words) {
+  if (!forwards || connection.forwarded || connection.attached) return false;
+  // Every request comes by here.
+  if (words.front().size() != 9 && words.front().size() != 11) return false;
+  return forwarder.run_channels(
+      connection, words, [this](const std::string& channel) { return leader_of_channel(channel); },
+      [&](const Words& here) { run_command(*this, connection, here); });
+}
+
+// A lock library counts its leases from answers, so none of an earlier term may reach it.
+void Front::Impl::change_leader(std::uint32_t shard, const std::string& next) {
+  const std::string former = std::exchange(parts[shard].leader, next);
+  if (former.empty() || former == next) return;
+  std::vector<ConnectionPtr> ending;
+  for (const auto& [number, each] : open) {
+    if (each->links.contains(former)) ending.push_back(each);
+  }
+  for (const ConnectionPtr& each : ending) {
+    each->flush();
+    each->close();
+  }
 }
 
 void Front::Impl::attach_to(Connection& connection, std::string_view word) {
@@ -545,12 +596,15 @@ Front::~Front() { impl_->close_all(); }
 
 void Front::warn_by(std::function<void(const std::string&)> warn) { impl_->warn = std::move(warn); }
 
+void Front::forward_to_leaders() { impl_->forwards = true; }
+
 void Front::guard(FrontDoor door) {
   Impl& impl = *impl_;
   impl.door = std::move(door);
   if (impl.gate == nullptr && (impl.door.users != nullptr || impl.door.tls != nullptr)) {
     impl.gate = std::make_unique<Gate>(impl.io, impl.limits_.gate);
   }
+  impl.forwarder.use(impl.door.tls, impl.gate.get());
   if (impl.door.users == nullptr) return;
   impl.gate->use(impl.door.users);
   std::vector<ConnectionPtr> changed;
@@ -574,13 +628,13 @@ void Front::operate_by(std::function<void(Listed done)> list, std::function<void
 }
 
 void Front::serve(std::uint32_t shard, Service& service) {
+  impl_->change_leader(shard, {});
   impl_->parts[shard].service = &service;
-  impl_->parts[shard].leader.clear();
 }
 
 void Front::stand_by(std::uint32_t shard, const std::string& leader) {
   ShardTable::Part& part = impl_->parts[shard];
-  part.leader = leader;
+  impl_->change_leader(shard, leader);
   if (part.service == nullptr) return;
   impl_->close_connections_of(shard);
   part = {nullptr, leader};

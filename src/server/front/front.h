@@ -50,6 +50,9 @@ struct FrontLimits {
   // beyond it is closed.
   std::size_t buffered = std::size_t{512} << 20U;
   std::size_t channels = 4'096;  // Subscriptions of one connection.
+  // The longest time for the answer to a request that was forwarded. A commit may take so long
+  // while etcd changes its leader, and a leader that hangs has lost the lead by then.
+  std::chrono::milliseconds forwarded{15'000};
   // Connections that are not known yet, in all and of one address (safety rule 65).
   std::size_t strangers = 4'096;
   std::size_t strangers_of_address = 256;
@@ -79,12 +82,15 @@ class Front final {
   // The shard's requests from now on are that service's.
   void serve(std::uint32_t shard, Service& service);
   // Closes the shard's connections, and those of lock libraries, but goes on listening: until the
-  // next serve(), a request for a lock of it is refused, with the address of the server that leads
-  // it (empty: not known).
+  // next serve(), a request for a lock of it goes to the server that leads it, or is refused with
+  // that server's address (empty: not known).
   void stand_by(std::uint32_t shard, const std::string& leader);
   // Before listen(), or later: then connections of users whose line has changed are closed, and new
   // ones get the new certificate. A port that spoke TLS does so for ever.
   void guard(FrontDoor door);
+  // For a server of several on one journal: requests of lock libraries go to the server that leads.
+  // Before listen(), because log-ins are remembered from then on.
+  void forward_to_leaders();
   // For a server of several on one journal: `step_down` makes it hand over. It is called on the
   // loop's thread and must not block.
   void step_down_by(std::function<void()> step_down);

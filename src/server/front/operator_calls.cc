@@ -55,6 +55,12 @@ void run_drain(CommandContext& context, Connection& connection, const PendingRep
 
 bool run_operator_call(CommandContext& context, Connection& connection, const Words& words) {
   if (words.size() != 3 || words[0] != "HF1" || words[2] != "0") return false;
+  if (words[1] == "forwarded") {
+    // Said by another server. Anybody may, because it only takes something away.
+    connection.forwarded = true;
+    connection.reply("+OK\r\n");
+    return true;
+  }
   const bool members = words[1] == "members";
   if (!members && words[1] != "drain") return false;
   const PendingReply reply(connection);

@@ -106,13 +106,14 @@ Result<std::uint32_t> fix_shards(const std::string& url, std::uint32_t wanted) {
   return job.shard.of;
 }
 
-Result<port::ServerTlsPtr> make_server_tls(const std::string& certificate, const std::string& key) {
+Result<port::ServerTlsPtr> make_server_tls(const std::string& certificate, const std::string& key,
+                                           const std::string& trusted) {
   if (certificate.empty()) {
     return Error(Errc::kInvalidArgument, "a TLS key needs its certificate: --tls-cert FILE");
   }
   const auto factory = client::find_store("holdfast");
   if (!factory) return Error(factory.error().code(), "TLS: " + factory.error().message());
-  port::ServerTlsJob job{certificate, key, {}};
+  port::ServerTlsJob job{certificate, key, trusted, {}};
   port::StoreContext context;
   context.server_tls = &job;
   if (const auto done = client::ask_store(*factory, {}, context); !done) return done.error();

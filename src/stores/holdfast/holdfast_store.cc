@@ -423,9 +423,10 @@ Result<std::unique_ptr<port::Store>> open_shards(redis::RedisAddress address,
 Result<std::unique_ptr<port::Store>> make_holdfast_store(port::StoreUrl url,
                                                          const port::StoreContext& context) {
   if (context.server_tls != nullptr) {
-    auto made = holdfast::make_server_tls(context.server_tls->certificate, context.server_tls->key);
+    port::ServerTlsJob& job = *context.server_tls;
+    auto made = holdfast::make_server_tls(job.certificate, job.key, job.trusted);
     if (!made) return made.error();
-    context.server_tls->made = *std::move(made);
+    job.made = *std::move(made);
     return std::unique_ptr<port::Store>();
   }
   auto address = holdfast::parse_url(url);

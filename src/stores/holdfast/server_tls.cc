@@ -26,13 +26,12 @@ class Session final : public port::TlsSession {
     socket_.fd = socket;
     socket_.recv_flags = MSG_DONTWAIT;
     redis::use_socket(session_.get(), socket_);
-    SSL_set_accept_state(session_.get());
   }
 
   SocketIo shake_hands() override {
     ERR_clear_error();
     const SocketIo io = after(SSL_do_handshake(session_.get()));
-    if (io.next == Next::kEnded) look_for_plain_text();
+    if (io.next == Next::kEnded && SSL_is_server(session_.get()) == 1) look_for_plain_text();
     return {io.next};
   }
 
@@ -81,21 +80,31 @@ class Session final : public port::TlsSession {
 
 class OwnTls final : public port::ServerTls {
  public:
-  explicit OwnTls(redis::SslContext context) : context_(std::move(context)) {}
+  OwnTls(redis::SslContext context, std::shared_ptr<const redis::TlsContext> to_others)
+      : context_(std::move(context)), to_others_(std::move(to_others)) {}
 
   std::unique_ptr<port::TlsSession> session(int socket) const override {
     redis::SslSession made(SSL_new(context_.get()));
     if (made == nullptr) return nullptr;
+    SSL_set_accept_state(made.get());
     return std::make_unique<Session>(std::move(made), socket);
+  }
+
+  std::unique_ptr<port::TlsSession> session_to(int socket, const std::string& host) const override {
+    auto made = to_others_->session(host);
+    if (!made) return nullptr;
+    return std::make_unique<Session>(*std::move(made), socket);
   }
 
  private:
   redis::SslContext context_;
+  std::shared_ptr<const redis::TlsContext> to_others_;
 };
 
 }  // namespace
 
-Result<port::ServerTlsPtr> make_server_tls(const std::string& certificate, const std::string& key) {
+Result<port::ServerTlsPtr> make_server_tls(const std::string& certificate, const std::string& key,
+                                           const std::string& trusted) {
   auto context = redis::make_context(redis::TlsSide::kServer);
   if (!context) return context.error();
   // No session is kept for a client that comes back, and an idle connection has no buffers.
@@ -104,7 +113,12 @@ Result<port::ServerTlsPtr> make_server_tls(const std::string& certificate, const
   SSL_CTX_set_options(context->get(), SSL_OP_NO_RENEGOTIATION);
   auto loaded = redis::load_identity(context->get(), certificate, key, {"--tls-cert", "--tls-key"});
   if (!loaded) return loaded.error();
-  return port::ServerTlsPtr(std::make_shared<const OwnTls>(*std::move(context)));
+  redis::RedisAddress others;
+  others.tls_ca = trusted;
+  auto to_others = redis::TlsContext::make(others);
+  if (!to_others) return to_others.error();
+  return port::ServerTlsPtr(
+      std::make_shared<const OwnTls>(*std::move(context), *std::move(to_others)));
 }
 
 }  // namespace holdfast::stores::holdfast

@@ -11,7 +11,9 @@
 
 namespace holdfast::stores::holdfast {
 
-// Errors: kInvalidArgument, kPermissionDenied, naming the file.
-Result<port::ServerTlsPtr> make_server_tls(const std::string& certificate, const std::string& key);
+// `trusted` vouches for the other servers that this one connects to; empty: the system's trusted
+// certificates do. Errors: kInvalidArgument, kPermissionDenied, naming the file.
+Result<port::ServerTlsPtr> make_server_tls(const std::string& certificate, const std::string& key,
+                                           const std::string& trusted);
 
 }  // namespace holdfast::stores::holdfast

@@ -393,7 +393,48 @@ bool has_right_length(const LibraryCommand& command, const Words& words) {
   return words.size() >= command.least_words && words.size() <= command.most_words;
 }
 
+// Where the length of a lease is; 0: the command names none, or is refused later.
+std::size_t place_of_lease(const LibraryCommand& command, const Words& words) {
+  using Does = LibraryScript::Does;
+  if (command.name == "PEXPIRE") return 2;
+  if (command.names != NamesLocks::kOfScript) return 0;
+  const LibraryScript* const known = locks_of_script(words).script;
+  if (known == nullptr) return 0;
+  const std::size_t first = 3 + detail::parse_number<std::size_t>(words[2]).value_or(0);
+  switch (known->does) {
+    case Does::kRedissonTake:
+    case Does::kRedissonRenew: return first;
+    case Does::kTakeOrKeep: return first + 2;
+    case Does::kRedissonUnlock: return first + 1;
+    case Does::kRedissonForce: return 0;
+    default: return known->words > 1 ? first + 1 : 0;
+  }
+}
+
+milliseconds lease_of(const LibraryCommand& command, const Words& words) {
+  std::size_t place = place_of_lease(command, words);
+  milliseconds unit(1);
+  for (std::size_t i = 3; command.name == "SET" && i + 1 < words.size(); ++i) {
+    const std::string option = command_word(words[i]);
+    if (option != "PX" && option != "EX") continue;
+    place = i + 1;
+    if (option == "EX") unit = milliseconds(1000);
+  }
+  const auto lease = place > 0 && place < words.size() ? read_lease(words[place], unit)
+                                                       : Result<Duration>(kLongestLease);
+  return std::chrono::floor<milliseconds>(lease ? *lease : kLongestLease);
+}
+
 }  // namespace
+
+std::optional<std::string> lock_of_channel(const std::string& channel) {
+  if (channel.starts_with(kRedissonChannel)) {
+    std::string lock = channel.substr(kRedissonChannel.size());
+    const std::string plain = lock.size() > 2 ? lock.substr(1, lock.size() - 2) : std::string();
+    return !plain.empty() && redisson_channel_of(plain) == channel ? plain : lock;
+  }
+  return lock_of_value_channel(channel);
+}
 
 LibraryTarget library_target(const Words& words) {
   const LibraryCommand* const row = find_command(command_word(words.front()));
@@ -406,6 +447,12 @@ LibraryTarget library_target(const Words& words) {
     case NamesLocks::kOfScript: target.locks = locks_of_script(words).locks; break;
   }
   return target;
+}
+
+milliseconds library_lease(const Words& words) {
+  const LibraryCommand* const row = find_command(command_word(words.front()));
+  const bool whole = row != nullptr && has_right_length(*row, words);
+  return whole ? lease_of(*row, words) : std::chrono::floor<milliseconds>(kLongestLease);
 }
 
 bool run_library_command(Service& service, UnlockAnswers& answers, Connection& connection,

@@ -13,6 +13,9 @@
 // Thread-safety: the loop's thread. Ownership: the service outlives the connection.
 #pragma once
 
+#include <chrono>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +32,11 @@ struct LibraryTarget {
   std::vector<std::string_view> locks{};  // Views of the words.
 };
 LibraryTarget library_target(const Words& words);
+// The lease that such a command asks for; the longest that there is, if it names none.
+std::chrono::milliseconds library_lease(const Words& words);
+
+// The lock whose changes a channel tells of. nullopt: it is another channel.
+std::optional<std::string> lock_of_channel(const std::string& channel);
 
 // False: it is none of these commands, and nothing was done.
 bool run_library_command(Service& service, UnlockAnswers& answers, Connection& connection,

@@ -1,0 +1,295 @@
+// A front that does not lead, with a leader in this process, or one that the test plays.
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <gtest/gtest.h>
+
+#include "src/base/clock.h"
+#include "src/server/front/front.h"
+#include "src/server/testing/access_rig.h"
+#include "src/server/testing/plain_client.h"
+#include "src/server/testing/stand_in.h"
+#include "tests/support/loopback.h"
+
+namespace holdfast::server {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::request;
+using testing::Socket;
+using testing::StandIn;
+
+// A leader that does as the test says.
+class PlayedLeader {
+ public:
+  PlayedLeader() : socket_(support::listen_on_loopback(port_.number())) {}
+  ~PlayedLeader() {
+    hang_up();
+    ::close(socket_);
+  }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_.number()); }
+  // Greets the next connection of the front.
+  void greet() {
+    connection_ = accept();
+    receive_until("forwarded");
+    say("*0\r\n+OK\r\n");
+  }
+  int accept() const {
+    pollfd entry{socket_, POLLIN, 0};
+    EXPECT_EQ(::poll(&entry, 1, 60'000), 1);
+    return ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
+  }
+  std::string receive_until(const std::string& word) {
+    std::string all;
+    std::array<char, 65'536> bytes{};
+    while (all.find(word) == std::string::npos) {
+      const ssize_t got = ::recv(connection_, bytes.data(), bytes.size(), 0);
+      if (got <= 0) break;
+      all.append(bytes.data(), static_cast<std::size_t>(got));
+    }
+    EXPECT_NE(all.find(word), std::string::npos) << all;
+    return all;
+  }
+  void say(std::string_view bytes) const {
+    EXPECT_EQ(::send(connection_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  void hang_up() {
+    if (connection_ >= 0) ::close(std::exchange(connection_, -1));
+  }
+
+ private:
+  support::ReservedPort port_;
+  int socket_;
+  int connection_ = -1;
+};
+
+std::string set(const std::string& name, const std::string& value, const std::string& ms) {
+  return request({"SET", name, value, "NX", "PX", ms});
+}
+
+std::string receive_all(const Socket& socket, const std::string& last) {
+  std::string all;
+  while (all.find(last) == std::string::npos) {
+    const std::string more = socket.receive();
+    EXPECT_FALSE(more.empty()) << all;
+    if (more.empty()) break;
+    all += more;
+  }
+  return all;
+}
+
+TEST(ForwardingTest, TheLeaderDoesItAndAnswersKeepTheirOrder) {
+  const Server leader = testing::start();
+  const StandIn stand_in(leader.address());
+  const Socket there(stand_in.address());
+  ASSERT_TRUE(there.send(set("a", "me", "60000") + request({"PING"}) + request({"GET", "a"}) +
+                         request({"ECHO", "x"}) + request({"PTTL", "none"}) +
+                         request({"WAIT", "1", "0"}) + request({"ECHO", "last"})));
+  EXPECT_EQ(receive_all(there, "last\r\n"),
+            "+OK\r\n+PONG\r\n$2\r\nme\r\n$1\r\nx\r\n:-2\r\n:0\r\n$4\r\nlast\r\n");
+  const Socket here(leader.address());
+  EXPECT_EQ(here.ask(set("a", "other", "60000")), "$-1\r\n") << "it excludes clients of the leader";
+  EXPECT_EQ(there.ask(request({"HELLO", "3"})).substr(0, 2), "%7");
+  EXPECT_EQ(there.ask(set("a", "other", "60000")), "_\r\n") << "in the version that it asked for";
+  EXPECT_TRUE(there.ask(request({"SET", "b", "me"})).starts_with("-ERR SET without NX"));
+  EXPECT_TRUE(there.ask(request({"EVAL", "return 1", "0"})).starts_with("-ERR the script "));
+  EXPECT_TRUE(there.ask(request({"HF1", "attach", "0"})).starts_with("-STANDBY "))
+      << "a native client asks the leader itself";
+}
+
+TEST(ForwardingTest, ALibrarysWaiterHearsOfTheEndOfTheLock) {
+  const Server leader = testing::start();
+  const StandIn stand_in(leader.address());
+  const std::string channel = "redisson_lock__channel:{a}";
+  for (const char* version : {"2", "3"}) {
+    const Socket there(stand_in.address());
+    there.ask(request({"HELLO", version}));
+    const std::string sign = version == std::string("2") ? "*" : ">";
+    EXPECT_EQ(there.ask(request({"SUBSCRIBE", channel})),
+              sign + "3\r\n$9\r\nsubscribe\r\n$26\r\n" + channel + "\r\n:1\r\n");
+    const Socket holder(stand_in.address());
+    ASSERT_EQ(holder.ask(set("a", "me", "60000")), "+OK\r\n");
+    ASSERT_EQ(holder.ask(request({"DEL", "a"})), ":1\r\n");
+    EXPECT_EQ(there.receive(),
+              sign + "3\r\n$7\r\nmessage\r\n$26\r\n" + channel + "\r\n$1\r\n0\r\n");
+    EXPECT_EQ(there.ask(request({"UNSUBSCRIBE"})),
+              sign + "3\r\n$11\r\nunsubscribe\r\n$26\r\n" + channel + "\r\n:0\r\n");
+  }
+}
+
+// Two servers that take each other for the leader.
+TEST(ForwardingTest, AForwardedRequestIsNotForwardedAgain) {
+  StandIn one("127.0.0.1:1");
+  const StandIn other(one.address());
+  one.change_leader(other.address());
+  const Socket there(one.address());
+  EXPECT_TRUE(there.ask(request({"GET", "a"})).starts_with("-STANDBY "));
+  EXPECT_EQ(there.ask(request({"PING"})), "+PONG\r\n") << "it was surely not applied";
+}
+
+TEST(ForwardingTest, ALeaderThatCannotBeReachedIsAnErrorBecauseNothingWasSent) {
+  const support::ReservedPort nobody;
+  const StandIn stand_in("127.0.0.1:" + std::to_string(nobody.number()));
+  const Socket there(stand_in.address());
+  EXPECT_TRUE(there.ask(set("a", "me", "60000")).starts_with("-STANDBY this server does not lead"));
+  EXPECT_EQ(there.ask(request({"PING"})), "+PONG\r\n");
+  const StandIn nonsense("no address at all:x");
+  const Socket too(nonsense.address());
+  EXPECT_TRUE(too.ask(set("a", "me", "60000")).starts_with("-STANDBY this server does not lead"));
+  const StandIn unknown("");
+  const Socket third(unknown.address());
+  EXPECT_TRUE(third.ask(set("a", "me", "60000")).starts_with("-STANDBY "));
+}
+
+TEST(ForwardingTest, AnUnknownOutcomeClosesTheConnectionWithoutAnAnswer) {
+  PlayedLeader leader;
+  const StandIn stand_in(leader.address());
+  const Socket there(stand_in.address());
+  ASSERT_TRUE(there.send(set("a", "me", "60000") + request({"ECHO", "after it"})));
+  leader.greet();
+  leader.receive_until("60000");
+  leader.hang_up();
+  EXPECT_EQ(there.receive(), "");
+}
+
+TEST(ForwardingTest, AChangeOfTheLeaderClosesTheConnectionWithoutAnAnswer) {
+  PlayedLeader leader;
+  StandIn stand_in(leader.address());
+  const Socket there(stand_in.address());
+  const Socket idle(stand_in.address());
+  ASSERT_EQ(idle.ask(request({"PING"})), "+PONG\r\n");
+  ASSERT_TRUE(there.send(set("a", "me", "60000")));
+  leader.greet();
+  leader.receive_until("60000");
+  stand_in.change_leader("127.0.0.1:1");
+  EXPECT_EQ(there.receive(), "");
+  EXPECT_EQ(idle.ask(request({"PING"})), "+PONG\r\n") << "it has asked that leader nothing";
+}
+
+// The client would count a lease from the answer that has ended.
+TEST(ForwardingTest, AnAnswerThatIsOlderThanItsLeaseIsNotPassedOn) {
+  PlayedLeader leader;
+  const StandIn stand_in(leader.address());
+  const Socket there(stand_in.address());
+  ASSERT_TRUE(there.send(set("a", "me", "300")));
+  leader.greet();
+  leader.receive_until("300");
+  EXPECT_EQ(there.receive(), "") << "nobody answers, and it does not wait for long";
+}
+
+TEST(ForwardingTest, ALeaderThatHangsClosesTheConnectionInTime) {
+  PlayedLeader leader;
+  FrontLimits limits;
+  limits.forwarded = 1s;
+  const StandIn stand_in(leader.address(), {}, limits);
+  const Socket there(stand_in.address());
+  const auto began = base::BootClock::now();
+  ASSERT_TRUE(there.send(request({"GET", "a"})));
+  leader.greet();
+  EXPECT_EQ(there.receive(), "");
+  EXPECT_GE(base::BootClock::now() - began, 900ms);
+}
+
+TEST(ForwardingTest, ALeaderThatNeverGreetsIsAnErrorBecauseNothingWasSent) {
+  PlayedLeader leader;
+  const StandIn stand_in(leader.address());
+  const Socket there(stand_in.address());
+  EXPECT_NE(there.ask(set("a", "me", "200")).find("does not answer"), std::string::npos);
+  EXPECT_EQ(there.ask(request({"PING"})), "+PONG\r\n");
+}
+
+TEST(ForwardingTest, GarbageOfTheLeaderClosesTheConnection) {
+  PlayedLeader leader;
+  const StandIn stand_in(leader.address());
+  const Socket there(stand_in.address());
+  ASSERT_TRUE(there.send(request({"GET", "a"})));
+  leader.greet();
+  leader.receive_until("GET");
+  leader.say("HTTP/1.1 200 OK\r\n");
+  EXPECT_EQ(there.receive(), "");
+}
+
+// The leader reads nothing: what it is to be sent is bounded, and other clients are served.
+TEST(ForwardingTest, ALeaderThatDoesNotReadFillsNoMemory) {
+  PlayedLeader leader;
+  FrontLimits limits;
+  limits.unread = 64 * 1'024;
+  constexpr std::size_t kMuch = std::size_t{64} << 20U;
+  const StandIn stand_in(leader.address(), {}, limits);
+  const Socket there(stand_in.address());
+  ASSERT_EQ(there.ask(request({"PING"})), "+PONG\r\n");
+  const std::string large = request({"GET", std::string(60'000, 'x')});
+  std::size_t sent = 0;
+  for (bool writable = true; writable && sent < kMuch;) {
+    const ssize_t went =
+        ::send(there.fd(), large.data(), large.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (went > 0) sent += static_cast<std::size_t>(went);
+    pollfd entry{there.fd(), POLLOUT, 0};
+    writable = ::poll(&entry, 1, 500) == 1;
+  }
+  const Socket other(stand_in.address());
+  EXPECT_EQ(other.ask(request({"PING"})), "+PONG\r\n");
+  EXPECT_GT(sent, limits.unread);
+  EXPECT_LT(sent, kMuch);
+}
+
+class ForwardingAccessTest : public testing::AccessTest {
+ protected:
+  FrontDoor door() const {
+    FrontDoor made;
+    made.users = *Users::read(users_);
+    return made;
+  }
+};
+
+TEST_F(ForwardingAccessTest, TheLeaderJudgesTheClientsOwnUser) {
+  start("app @ acquire:orders/* connections:2\nlooker @ observe:*\n");
+  FrontDoor same = door();
+  const StandIn stand_in(server_->address(), same);
+  const Socket app(stand_in.address());
+  ASSERT_EQ(app.ask(request({"AUTH", "app", "secret"})), "+OK\r\n");
+  EXPECT_EQ(app.ask(set("orders/1", "me", "60000")), "+OK\r\n");
+  EXPECT_TRUE(app.ask(set("other", "me", "60000")).starts_with("-NOPERM"));
+  const Socket looker(stand_in.address());
+  ASSERT_EQ(looker.ask(request({"HELLO", "2", "AUTH", "looker", "secret"})).substr(0, 3), "*14");
+  EXPECT_EQ(looker.ask(request({"GET", "orders/1"})), "$2\r\nme\r\n");
+  EXPECT_TRUE(looker.ask(set("orders/2", "me", "60000")).starts_with("-NOPERM"));
+  const Socket stranger(stand_in.address());
+  EXPECT_TRUE(stranger.ask(request({"GET", "orders/1"})).starts_with("-NOAUTH"));
+  const Socket wrong(stand_in.address());
+  EXPECT_TRUE(wrong.ask(request({"AUTH", "app", "wrong"})).starts_with("-WRONGPASS"));
+  // The limit of connections holds at the leader, too.
+  const Socket second(server_->address());
+  ASSERT_EQ(second.ask(request({"AUTH", "app", "secret"})), "+OK\r\n");
+  const Socket third(stand_in.address());
+  ASSERT_EQ(third.ask(request({"AUTH", "app", "secret"})), "+OK\r\n");
+  EXPECT_NE(third.ask(request({"GET", "orders/1"})).find("connections already"), std::string::npos);
+}
+
+// A user whom only the server that stands by knows gets nothing from the leader.
+TEST_F(ForwardingAccessTest, AUserWhomTheLeaderDoesNotKnowIsRefusedByIt) {
+  start("app @ acquire:*\n");
+  write_users("app @ acquire:*\nmore @ acquire:*\n");
+  const StandIn stand_in(server_->address(), door());
+  const Socket more(stand_in.address());
+  ASSERT_EQ(more.ask(request({"AUTH", "more", "secret"})), "+OK\r\n");
+  EXPECT_TRUE(more.ask(set("a", "me", "60000")).starts_with("-WRONGPASS"));
+  EXPECT_EQ(more.ask(request({"PING"})), "+PONG\r\n");
+}
+
+}  // namespace
+}  // namespace holdfast::server
