@@ -79,7 +79,7 @@ class ClusterTest(ServeCase):
         self.env["HOLDFAST_ETCD_PASSWORD"] = ETCD.facts["secret"]
         self.servers = {}
         for _ in range(3):
-            server, said = self.serve("--listen", "127.0.0.1:0", "--journal", ETCD.journal())
+            server, said = self.serve("--listen", "127.0.0.1:0", "--journal", ETCD.journal(), "--shards", "1")
             self.servers[said["address"]] = server
         self.url = "holdfast://" + ",".join(self.servers)
         self.env["HOLDFAST_STORE"] = self.url

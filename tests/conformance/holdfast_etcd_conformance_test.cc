@@ -17,11 +17,11 @@ std::string fresh_journal() {
 }
 
 const StoreUnderTest kHoldfastOnEtcd{
-    [] { return std::make_unique<TimedHoldfastSite>(fresh_journal()); },
-    [] { return std::make_unique<HoldfastSite>(server::ServerTuning{}, fresh_journal()); },
+    [] { return std::make_unique<TimedHoldfastSite>(fresh_journal(), 1); },
+    [] { return std::make_unique<HoldfastSite>(server::ServerTuning{}, fresh_journal(), 1); },
     &support::EtcdCluster::unavailable};
 
-constexpr std::uint32_t kShards = 3;
+constexpr std::uint32_t kShards = 0;  // As many as a new journal gets by itself: eight.
 const StoreUnderTest kHoldfastInShards{
     [] { return std::make_unique<TimedHoldfastSite>(fresh_journal(), kShards); },
     [] { return std::make_unique<HoldfastSite>(server::ServerTuning{}, fresh_journal(), kShards); },

@@ -26,7 +26,8 @@ Result<std::unique_ptr<Journal>> make_journal(const std::string& url, port::Shar
 // The servers on a shared journal. No server of its store is asked. Errors: the same.
 Result<std::unique_ptr<port::Members>> make_members(const std::string& url,
                                                     std::uint32_t shards = 1);
-// How many shards the journal has. A new one gets `wanted`, and keeps that number; 0: one.
+// How many shards the journal has. A new one gets `wanted`, and keeps that number; 0: as many as
+// are usual in its store.
 // Errors: the same; kInvalidArgument: it has another number; kUnsupported: it has one always.
 Result<std::uint32_t> fix_shards(const std::string& url, std::uint32_t wanted);
 

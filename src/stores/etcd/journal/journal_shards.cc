@@ -23,6 +23,7 @@ using base::BootInstant;
 constexpr std::chrono::seconds kReadingShards{10};
 constexpr int kShardedFormat = 2;
 constexpr int kOneShardFormat = 1;
+constexpr std::uint32_t kStandardShards = 8;
 
 class FirstRecord {
  public:
@@ -36,9 +37,10 @@ class FirstRecord {
   Result<std::uint32_t> fix(std::uint32_t wanted) {
     auto found = read();
     if (!found) return found.error();
-    if (!*found && wanted <= 1) return 1U;
+    if (!*found && wanted == 1) return 1U;
     if (!*found) {
-      if (auto written = write(wanted); !written) return written.error();
+      const std::uint32_t begun = wanted == 0 ? kStandardShards : wanted;
+      if (auto written = write(begun); !written) return written.error();
       // Another server may have been first.
       found = read();
       if (!found) return found.error();

@@ -20,7 +20,7 @@
 
 namespace holdfast::stores::etcd {
 
-// `wanted`: a new journal gets so many; 0: one.
+// `wanted`: a new journal gets so many; 0: eight.
 Result<std::uint32_t> fix_shards(const EtcdAddress& address, std::uint32_t wanted,
                                  base::BootInstant by);
 

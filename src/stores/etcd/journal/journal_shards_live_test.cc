@@ -53,6 +53,12 @@ TEST_F(JournalShardsTest, TheFirstServerFixesTheNumberForGood) {
   EXPECT_EQ(etcd_.etcdctl({"get", "--print-value-only", "team/hf1/j/about"}), "2 3 fnv1a-folded\n");
 }
 
+TEST_F(JournalShardsTest, ANewJournalHasEightUnlessAnotherNumberIsWished) {
+  EXPECT_EQ(fix(0).value(), 8U);
+  EXPECT_EQ(fix(0).value(), 8U);
+  EXPECT_EQ(refused(1), Errc::kInvalidArgument);
+}
+
 TEST_F(JournalShardsTest, AJournalOfBeforeHasOneShard) {
   const auto before = journal({});
   ASSERT_TRUE(before->lead("one:1", BootClock::now() + kSoon).value());
