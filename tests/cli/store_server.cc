@@ -2,16 +2,18 @@
 // input is open. Prints one line of JSON: where it is, and who may use it. Each line of the input,
 // "kill" or "start", is done and answered with a line: the process, 0 when there is none.
 //
-//   store_server zookeeper|etcd|consul|postgres|mysql|memcached|holdfast
+//   store_server zookeeper|etcd|consul|postgres|mysql|memcached|holdfast|holdfast-etcd
 //
 // 77: there is no such server here; the line says why.
 #include <iostream>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tests/support/consul_server.h"
 #include "tests/support/etcd_server.h"
+#include "tests/support/eventually.h"
 #include "tests/support/holdfast_server.h"
 #include "tests/support/mariadb_server.h"
 #include "tests/support/memcached_server.h"
@@ -137,6 +139,34 @@ int serve_holdfast() {
                         .powerless = ""});
 }
 
+// Its journal is in an etcd of its own, which is neither killed nor started.
+class ServerOnEtcd {
+ public:
+  pid_t pid() const { return server_.pid(); }
+  std::string place() const { return "127.0.0.1:" + std::to_string(server_.port()); }
+  void kill9() { server_.kill9(); }
+  void start() { server_.start(); }
+  // It leads again when the lease of its last life has ended.
+  void await_serving() const {
+    eventually([this] { return server_.leads(); });
+  }
+
+ private:
+  EtcdCluster etcd_;
+  HoldfastServer server_{{.journal = etcd_.url("/cli?leadership=2s")}};
+};
+
+int serve_holdfast_on_etcd() {
+  ServerOnEtcd server;
+  server.await_serving();
+  return serve(server, {.place = server.place(), .user = "", .secret = "", .powerless = ""});
+}
+
+std::optional<std::string> no_server_on_etcd() {
+  const auto why = EtcdCluster::unavailable();
+  return why ? why : HoldfastServer::unavailable();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -145,6 +175,7 @@ int main(int argc, char** argv) {
                     {"etcd", {EtcdCluster::unavailable, serve_etcd}},
                     {"consul", {ConsulServer::unavailable, serve_consul}},
                     {"holdfast", {HoldfastServer::unavailable, serve_holdfast}},
+                    {"holdfast-etcd", {no_server_on_etcd, serve_holdfast_on_etcd}},
                     {"memcached", {MemcachedServer::unavailable, serve_memcached}},
                     {"postgres", {PostgresServer::unavailable, serve_postgres}},
                     {"mysql", {MariadbServer::unavailable, serve_mysql}}});
