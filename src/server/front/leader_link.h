@@ -9,7 +9,7 @@
 // Not guaranteed: that the leader has not applied a request whose client was closed.
 //
 // Thread-safety: the loop's thread. Ownership: its handlers keep it alive; it lasts until close(),
-// which the client's connection calls when it ends. What LinkTools names outlives that.
+// which the client's connection calls when it ends. All that LinkTools names outlives that.
 // Time: boot time. Blocking: never.
 #pragma once
 

@@ -30,7 +30,6 @@ constexpr std::chrono::milliseconds kGoodbye = 1s;
 constexpr std::chrono::milliseconds kAskEvery = 10s;
 constexpr std::string_view kParts = "PARTS ";
 constexpr std::uint64_t kDroppedAtOnce = 500;  // Keys.
-constexpr int kFormat = 1;
 
 std::string head_text(const SnapshotHead& head) {
   return std::to_string(head.batch) + ' ' + std::to_string(head.count) + ' ' +
@@ -308,31 +307,6 @@ void EtcdJournal::leads(std::int64_t created, std::int64_t revision, BootInstant
   leader_text_ = told_;
 }
 
-Result<EtcdJournal::About> EtcdJournal::parse_about(const wire::RangeResponse& range) {
-  About about;
-  if (range.kvs_size() == 0) return about;
-  std::istringstream text(range.kvs(0).value());
-  int format = 0;
-  std::int64_t longest = 0;
-  text >> format;
-  if (text && format != kFormat) {
-    return Error(Errc::kVersionMismatch, "the journal has format " + std::to_string(format) +
-                                             ", which this version does not know; upgrade");
-  }
-  text >> about.id >> about.cluster >> longest;
-  if (!text || longest <= 0) {
-    return Error(Errc::kCorruptState, "the journal's key 'about' is damaged");
-  }
-  about.longest = std::chrono::milliseconds(longest);
-  about.modified = range.kvs(0).mod_revision();
-  return about;
-}
-
-std::string EtcdJournal::about_text(const About& about) {
-  return std::to_string(kFormat) + ' ' + about.id + ' ' + std::to_string(about.cluster) + ' ' +
-         std::to_string(about.longest.count());
-}
-
 // A loop that stands still, or a journal that takes no write, lets the lease end.
 void EtcdJournal::keep_leading() {
   const BootInstant now = BootClock::now();
@@ -368,18 +342,6 @@ Result<void> EtcdJournal::open() {
     text >> head_.batch >> head_.count >> head_.checksum;
     if (!text) return Error(Errc::kCorruptState, place() + ": the journal's head is damaged");
   }
-  return {};
-}
-
-Result<void> EtcdJournal::settle() {
-  about_.cluster = cluster_;
-  return put_about();
-}
-
-Result<void> EtcdJournal::put_about() {
-  wire::TxnRequest txn = guarded();
-  put(txn, key("about"), about_text(about_), 0);
-  if (write(txn) != Commit::kCommitted) return Error(Errc::kUnavailable, reason_);
   return {};
 }
 
