@@ -77,6 +77,13 @@ class PlayedLeader {
   int connection_ = -1;
 };
 
+// Nothing ends by the time that it takes.
+FrontLimits patient() {
+  FrontLimits limits;
+  limits.forwarded = 10min;
+  return limits;
+}
+
 std::string set(const std::string& name, const std::string& value, const std::string& ms) {
   return request({"SET", name, value, "NX", "PX", ms});
 }
@@ -157,24 +164,24 @@ TEST(ForwardingTest, ALeaderThatCannotBeReachedIsAnErrorBecauseNothingWasSent) {
 
 TEST(ForwardingTest, AnUnknownOutcomeClosesTheConnectionWithoutAnAnswer) {
   PlayedLeader leader;
-  const StandIn stand_in(leader.address());
+  const StandIn stand_in(leader.address(), {}, patient());
   const Socket there(stand_in.address());
-  ASSERT_TRUE(there.send(set("a", "me", "60000") + request({"ECHO", "after it"})));
+  ASSERT_TRUE(there.send(set("a", "me", "600000") + request({"ECHO", "after it"})));
   leader.greet();
-  leader.receive_until("60000");
+  leader.receive_until("600000");
   leader.hang_up();
   EXPECT_EQ(there.receive(), "");
 }
 
 TEST(ForwardingTest, AChangeOfTheLeaderClosesTheConnectionWithoutAnAnswer) {
   PlayedLeader leader;
-  StandIn stand_in(leader.address());
+  StandIn stand_in(leader.address(), {}, patient());
   const Socket there(stand_in.address());
   const Socket idle(stand_in.address());
   ASSERT_EQ(idle.ask(request({"PING"})), "+PONG\r\n");
-  ASSERT_TRUE(there.send(set("a", "me", "60000")));
+  ASSERT_TRUE(there.send(set("a", "me", "600000")));
   leader.greet();
-  leader.receive_until("60000");
+  leader.receive_until("600000");
   stand_in.change_leader("127.0.0.1:1");
   EXPECT_EQ(there.receive(), "");
   EXPECT_EQ(idle.ask(request({"PING"})), "+PONG\r\n") << "it has asked that leader nothing";
@@ -214,7 +221,7 @@ TEST(ForwardingTest, ALeaderThatNeverGreetsIsAnErrorBecauseNothingWasSent) {
 
 TEST(ForwardingTest, GarbageOfTheLeaderClosesTheConnection) {
   PlayedLeader leader;
-  const StandIn stand_in(leader.address());
+  const StandIn stand_in(leader.address(), {}, patient());
   const Socket there(stand_in.address());
   ASSERT_TRUE(there.send(request({"GET", "a"})));
   leader.greet();
