@@ -45,7 +45,7 @@ Result<void> EtcdJournal::settle() {
 Result<void> EtcdJournal::put_about() {
   wire::TxnRequest txn = guarded();
   put(txn, key("about"), about_text(about_), 0);
-  if (write(txn) != Commit::kCommitted) return Error(Errc::kUnavailable, reason_);
+  if (write(txn) != port::Commit::kCommitted) return Error(Errc::kUnavailable, reason_);
   return {};
 }
 
