@@ -170,7 +170,8 @@ class SetupTest(unittest.TestCase):
         self.write("knows", *self.all_names("test"))
         self.assertEqual(self.run_setup("test").returncode, 0)
         self.write("calls")
-        self.environment |= {"HOLDFAST_CONSUL": "", "XDG_CACHE_HOME": str(self.state / "cache")}
+        self.environment |= {"HOLDFAST_CONSUL": "", "XDG_CACHE_HOME": str(self.state / "cache"),
+                             "HOLDFAST_MYSQLD": "/bin/true"}
         result = self.run_setup("test")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("the tests of the Consul store will be skipped", result.stderr)
