@@ -101,15 +101,14 @@ void compare(benchmark::State& state, const support::HoldfastOptions& options) {
   state.counters["spread_of_redis"] = spread(ratios);
 }
 
+void crowds(benchmark::internal::Benchmark* pairs) {
+  pairs->Arg(64)->Arg(256)->Arg(1024);
+  pairs->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
+}
+
 // To be 1.0, 1.1 and 1.2 of Redis at least.
 void PairsOnSqlite(benchmark::State& state) { compare(state, {}); }
-BENCHMARK(PairsOnSqlite)
-    ->Arg(64)
-    ->Arg(256)
-    ->Arg(1024)
-    ->Iterations(1)
-    ->UseManualTime()
-    ->Unit(benchmark::kMicrosecond);
+BENCHMARK(PairsOnSqlite)->Apply(crowds);
 
 #ifdef HOLDFAST_HAVE_ETCD
 // To be 0.6 of Redis at 256 callers, and 0.9 at 1,024; 20 times the bare pairs of 32 callers on the
@@ -127,24 +126,12 @@ void PairsOnEtcd(benchmark::State& state) {
   state.counters["bare_per_s"] = median(rates);
   state.counters["of_bare"] = state.counters["pairs_per_s"] / state.counters["bare_per_s"];
 }
-BENCHMARK(PairsOnEtcd)
-    ->Arg(64)
-    ->Arg(256)
-    ->Arg(1024)
-    ->Iterations(1)
-    ->UseManualTime()
-    ->Unit(benchmark::kMicrosecond);
+BENCHMARK(PairsOnEtcd)->Apply(crowds);
 #endif
 
 // To be 1.0 of Redis at least.
 void PairsInMemory(benchmark::State& state) { compare(state, {.in_memory = true}); }
-BENCHMARK(PairsInMemory)
-    ->Arg(64)
-    ->Arg(256)
-    ->Arg(1024)
-    ->Iterations(1)
-    ->UseManualTime()
-    ->Unit(benchmark::kMicrosecond);
+BENCHMARK(PairsInMemory)->Apply(crowds);
 
 constexpr int kBlocks = 20;
 constexpr int kPerBlock = 200;

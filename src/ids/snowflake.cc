@@ -323,8 +323,8 @@ Result<Snowflake::Impl::Run> Snowflake::Impl::reserve(std::uint32_t wanted) {
       continue;
     }
     run.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, end - run.first + 1));
-    // Whoever swaps the state owns the run. Another thread may have been first: then all is looked
-    // at again.
+    // The thread that swaps the state owns the run. If another one was first, this one looks at
+    // everything again.
     const std::uint64_t word = packed(run.time, run.first + run.count - 1);
     if (state.compare_exchange_weak(seen, word)) {
       likely.store(word, std::memory_order_relaxed);

@@ -62,6 +62,7 @@ class Compactor {
   Commit write_chunk();
   Commit write_head();
   Commit begin();
+
   Journal& journal_;
   const Settings settings_;
   Phase phase_ = Phase::kTrims;  // A crash may have left something over.

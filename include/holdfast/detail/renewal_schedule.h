@@ -26,7 +26,7 @@
 //     most a ninth more renewals, and none is later.
 //
 // (9) A lease that others depend on, such as the lead of a service or the authority of a chain, is
-//     renewed every L/5. Whoever keeps it may look L/8 late, and a request takes L/5 at most. Two
+//     renewed every L/5. Its keeper may look L/8 late, and a request takes L/5 at most. Two
 //     tries are over in time: 2 * (L/5 + L/8) + L/5 = 0.85 L < S.
 // (10) A place that is kept beside a lock of another store has a heartbeat every L/4, which takes
 //     L/4 at most. One may be lost: 3 * L/4 < S.

@@ -92,8 +92,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Closes once all replies so far are written.
   void close_after_replies();
   void flush();
-  // So many bytes of its requests wait to be sent to other servers: from `before` to `now`. They
-  // are bounded as unread replies are.
+  // The bytes of its requests that wait to be sent to another server were `before`, and are `now`.
+  // Their bound is that of unread replies.
   void note_unsent(std::size_t before, std::size_t now);
 
   // --- Kept here for the front.
