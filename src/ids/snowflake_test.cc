@@ -65,6 +65,22 @@ TEST(SnowflakeTest, IdsTellTheirTimeAndWorkerAndGrow) {
   EXPECT_EQ(leaf().decode(second)->sequence, 1u);
 }
 
+// The machine's tick comes from the kernel's own page, past libc.
+TEST(SnowflakeTest, TheTickOfTheMachineMovesWithItsCoarseClock) {
+  static_cast<void>(IdClock::machine());
+  const auto coarse = [] {
+    timespec now{};
+    EXPECT_EQ(::clock_gettime(CLOCK_REALTIME_COARSE, &now), 0);
+    return now.tv_sec << 30 | now.tv_nsec;
+  };
+  const std::int64_t begin = coarse();
+  for (std::int64_t before = begin, after = begin; after == begin; before = after) {
+    const std::int64_t tick = IdClock::machine_tick();
+    after = coarse();
+    EXPECT_TRUE(tick == before || tick == after) << tick << " " << before << " " << after;
+  }
+}
+
 TEST(SnowflakeTest, AFullUnitWaitsForTheNextOne) {
   FakeClock clock(kNow);
   const Generator ids =
