@@ -31,7 +31,7 @@ class Outline final : public RecordVisitor {
   // As in Fold. The first chunk raises them, too.
   Instant now{};
   machine::Token floor{};
-  bool closed = false;  // The newest record is that of an orderly end.
+  bool closed{};  // The newest record is that of an orderly end.
   LockNames named;
 
  private:

@@ -70,7 +70,7 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   template <typename F>
   void use(F&& call);
   void flush_soon();
-  void flush();
+  void flush(bool has_waited = false);
   void hand_over(Shard::Outbound batch) HOLDFAST_EXCLUDES(mutex);
   void arm_departure(base::BootInstant at);
   void arm();
@@ -208,12 +208,12 @@ void Service::Impl::flush_soon() {
   });
 }
 
-void Service::Impl::flush() {
+void Service::Impl::flush(bool has_waited) {
   const base::BootInstant now = base::BootClock::now();
   // A batch of nothing only proves the lead, and many answers can share one proof.
   const bool only_confirms = lead_timer && !shard->has_bytes();
   if (only_confirms && now < next_confirm) return arm();
-  if (keeps && shard->has_bytes() && shard->has_time()) {
+  if (keeps && !has_waited && shard->has_bytes() && shard->has_time()) {
     if (!leaves_at) arm_departure(now + kLazyCommit);
     if (now < *leaves_at) return arm();
   }
@@ -236,9 +236,8 @@ void Service::Impl::arm_departure(base::BootInstant at) {
   departure->arm_at(at, [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self || self->stopped) return;
-    self->leaves_at = base::BootInstant::min();
-    self->flush();
     self->leaves_at.reset();
+    self->flush(/*has_waited=*/true);
   });
 }
 
