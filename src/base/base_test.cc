@@ -28,6 +28,7 @@
 #include "holdfast/token.h"
 #include "src/base/chrony.h"
 #include "src/base/clock.h"
+#include "src/base/empty_buffer.h"
 #include "src/base/exit_gate.h"
 #include "src/base/fork_guard.h"
 #include "src/base/random.h"
@@ -434,6 +435,18 @@ TEST_F(ChronyTest, AFileOfTheFolderSaysItLast) {
 TEST_F(ChronyTest, WhatMakesNoSenseIsLeftOut) {
   write("chrony.conf", "maxslewrate\nmaxslewrate fast\nmaxslewrate -3\n" + std::string(5000, 'x'));
   EXPECT_NEAR(slew().value_or(0), 83'333.3, 1);
+}
+
+TEST(EmptyBufferTest, ALargeBufferIsGivenBack) {
+  std::string buffer(100'000, 'x');
+  base::empty_buffer(buffer, 1'000);
+  EXPECT_TRUE(buffer.empty());
+  EXPECT_LE(buffer.capacity(), 1'000U);
+  buffer.assign(900, 'x');
+  const std::size_t before = buffer.capacity();
+  base::empty_buffer(buffer, 1'000);
+  EXPECT_TRUE(buffer.empty());
+  EXPECT_EQ(buffer.capacity(), before) << "it is used again";
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "src/server/front/reply_writer.h"
+#include "src/base/empty_buffer.h"
 
 namespace holdfast::server {
 namespace {
@@ -99,6 +100,7 @@ bool Connection::take(std::string_view bytes) {
     greet();
   }
   return count_bytes();
+  reader_.give_back();
 }
 
 bool Connection::has_asked_enough() {
@@ -200,8 +202,7 @@ void Connection::flush() {
     sent_ += io.bytes;
   }
   sent_ = 0;
-  if (out_.capacity() > kKept) out_ = std::string();
-  out_.clear();
+  base::empty_buffer(out_, kKept);
   if (!count_bytes()) return;
   if (ending_ && slots_.empty()) return close();
   wait_read();

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/server/testing/allocated.h"
 #include "src/server/testing/plain_client.h"
 
 namespace holdfast::server {
@@ -179,6 +180,26 @@ TEST(FrontTest, PushesThatNobodyReadsEndTheConnection) {
     closed = writer.ask(request({"INFO"})).find("connected_clients:1\r") != std::string::npos;
   }
   EXPECT_TRUE(closed);
+}
+
+// One that is idle keeps what it needs next, whatever it has sent before.
+TEST(FrontTest, ALongRequestLeavesNoMemory) {
+  if (!testing::counts_memory()) GTEST_SKIP() << "a sanitizer's allocator tells nothing";
+  const Server server = start();
+  const Socket socket(server.address());
+  ASSERT_EQ(socket.ask(kPing), "+PONG\r\n");
+  std::vector<std::string> words(17, std::string(60'000, 'x'));
+  words.front() = "ECHO";
+  const std::string longest = request(words);
+  const std::size_t before = testing::allocated();
+  ASSERT_TRUE(socket.send(longest));
+  std::size_t echoed = 0;
+  while (echoed < words.back().size()) {
+    const std::string more = socket.receive();
+    ASSERT_FALSE(more.empty());
+    echoed += more.size();
+  }
+  EXPECT_LT(testing::allocated(), before + longest.size() / 2);
 }
 
 TEST(FrontTest, ThousandsOfConnectionsAreServed) {

@@ -1,5 +1,7 @@
 #include "src/server/front/request_reader.h"
 
+#include "src/base/empty_buffer.h"
+
 namespace holdfast::server {
 namespace {
 
@@ -15,16 +17,19 @@ Error malformed(const std::string& what) {
 }  // namespace
 
 void RequestReader::feed(std::string_view bytes) {
-  if (begin_ == buffer_.size()) {
-    if (buffer_.capacity() > kKeptBuffer) buffer_ = std::string();
-    buffer_.clear();
-    begin_ = at_ = 0;
-  } else if (begin_ > 0) {
+  give_back();
+  if (begin_ > 0) {
     buffer_.erase(0, begin_);
     at_ -= begin_;
     begin_ = 0;
   }
   buffer_.append(bytes);
+}
+
+void RequestReader::give_back() {
+  if (begin_ < buffer_.size()) return;
+  base::empty_buffer(buffer_, kKeptBuffer);
+  begin_ = at_ = 0;
 }
 
 Result<bool> RequestReader::read_length(char sign, std::size_t most, std::size_t& length) {

@@ -43,6 +43,9 @@ class RequestReader {
   // True: `words` has a whole request. False: more bytes must come first.
   Result<bool> next(Words& words);
 
+  // Gives the memory of large requests back, if all are taken. Invalidates the words of next().
+  void give_back();
+
   // Bytes of the request that has not arrived whole.
   std::size_t unfinished() const { return buffer_.size() - begin_; }
 

@@ -9,6 +9,7 @@
 
 #include <asio/post.hpp>
 
+#include "src/base/empty_buffer.h"
 #include "src/base/local_mutex.h"
 
 namespace holdfast::stores::redis {
@@ -264,8 +265,7 @@ void LoopLink::on_timer() {
 }
 
 void LoopLink::write(std::string& bytes) {
-  out_.clear();
-  if (out_.capacity() > kKeptOut) out_ = std::string();
+  base::empty_buffer(out_, kKeptOut);
   out_.swap(bytes);
   out_sent_ = 0;
   flush();
