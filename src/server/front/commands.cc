@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "holdfast/detail/number.h"
+#include "src/server/front/libraries/library_locks.h"
 #include "src/server/front/pending_reply.h"
 #include "src/server/front/reply_writer.h"
 
@@ -42,7 +43,9 @@ void fail(const CommandInput& input, const std::string& why) {
 void succeed(const CommandInput& input) { input.connection.reply("+OK\r\n"); }
 
 void refuse(const CommandInput& input, const std::string& command) {
-  if (input.context.shards() == 1 && !input.context.leads()) {
+  const bool leader_has_it =
+      command == "HF1" || command == "WAIT" || library_target(input.words).is_known;
+  if (leader_has_it && input.context.shards() == 1 && !input.context.leads()) {
     const std::string leader = input.context.leader();
     return fail(input, "STANDBY this server stands by: " +
                            (leader.empty() ? "no server leads yet" : leader + " leads") +

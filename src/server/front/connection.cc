@@ -1,9 +1,10 @@
 #include "src/server/front/connection.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "src/server/front/reply_writer.h"
 #include "src/base/empty_buffer.h"
+#include "src/server/front/reply_writer.h"
 
 namespace holdfast::server {
 namespace {
@@ -39,7 +40,7 @@ void Connection::close() {
 
 bool Connection::full() const {
   const FrontLimits& limits = owner_.limits();
-  return slots_.size() >= limits.unanswered || out_.size() - sent_ >= limits.unread ||
+  return slots_.size() >= limits.unanswered || unread() >= limits.unread ||
          unsent_ >= limits.unread;
 }
 
@@ -99,8 +100,8 @@ bool Connection::take(std::string_view bytes) {
     if (closed()) return false;
     greet();
   }
-  return count_bytes();
   reader_.give_back();
+  return count_bytes();
 }
 
 bool Connection::has_asked_enough() {
@@ -133,7 +134,7 @@ void Connection::refuse(const Error& why) {
 }
 
 bool Connection::count_bytes() {
-  const std::size_t now = reader_.unfinished() + out_.size() + unsent_;
+  const std::size_t now = reader_.unfinished() + out_.size() + waiting_ + unsent_;
   const std::size_t before = std::exchange(accounted_, now);
   if (owner_.account(before, now)) return true;
   close();
@@ -148,14 +149,15 @@ void Connection::note_unsent(std::size_t before, std::size_t now) {
 void Connection::reply(std::string_view bytes) {
   if (!slots_.empty()) {
     slots_.push_back({true, std::string(bytes)});
+    waiting_ += bytes.size();
     return;
   }
   out_ += bytes;
   ++first_;
 }
 
-Connection::Turn Connection::begin() {
-  slots_.emplace_back();
+Connection::Turn Connection::begin(base::BootInstant by) {
+  slots_.push_back({.by = by});
   return first_ + slots_.size() - 1;
 }
 
@@ -163,13 +165,21 @@ void Connection::finish(Turn turn, std::string bytes) {
   if (closed()) return;
   Slot& slot = slots_[turn - first_];
   slot.ready = true;
+  if (bytes.starts_with('-')) slot.by = base::BootInstant::max();  // It promises nothing.
   slot.bytes = std::move(bytes);
+  waiting_ += slot.bytes.size();
   if (turn == first_) hand_over_ready();
 }
 
 void Connection::hand_over_ready() {
   while (!slots_.empty() && slots_.front().ready) {
-    out_ += slots_.front().bytes;
+    Slot& next = slots_.front();
+    if (next.by != base::BootInstant::max() && base::BootClock::now() >= next.by) {
+      flush();  // The replies before it are good.
+      return close();
+    }
+    waiting_ -= next.bytes.size();
+    out_ += next.bytes;
     slots_.pop_front();
     ++first_;
   }
@@ -178,8 +188,16 @@ void Connection::hand_over_ready() {
 
 void Connection::push(std::string_view bytes) {
   if (closed()) return;
-  out_ += bytes;
-  if (out_.size() - sent_ > owner_.limits().unread_pushes) return close();
+  const auto known = attached ? slots_.rend()
+                              : std::find_if(slots_.rbegin(), slots_.rend(),
+                                             [](const Slot& each) { return each.ready; });
+  if (known != slots_.rend()) {
+    known->bytes += bytes;
+    waiting_ += bytes.size();
+  } else {
+    out_ += bytes;
+  }
+  if (unread() > owner_.limits().unread_pushes) return close();
   if (!std::exchange(queued_, true)) owner_.flush_later(shared_from_this());
 }
 

@@ -85,9 +85,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // --- Replies, in the protocol's form.
   void reply(std::string_view bytes);
-  Turn begin();
+  Turn begin() { return begin(answer_by); }
+  // A reply that must wait for earlier ones until `by` is not written, unless it is an error. Its
+  // connection is closed.
+  Turn begin(base::BootInstant by);
   void finish(Turn turn, std::string bytes);
-  // Outside the order of the replies.
+  // Outside the order of the replies. Without a shard, the connection has every reply that is known
+  // by now before it, because the message may be about a subscription.
   void push(std::string_view bytes);
   // Closes once all replies so far are written.
   void close_after_replies();
@@ -111,17 +115,20 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::set<std::string, std::less<>> channels{};
 
   // --- Kept here for the forwarder.
-  bool forwarded = false;               // Another server's: nothing of it is forwarded again.
-  std::unique_ptr<KnownLogin> login{};  // Where requests are forwarded.
+  bool forwarded = false;                     // Another server's: nothing of it is forwarded again.
+  std::shared_ptr<const KnownLogin> login{};  // Where requests are forwarded.
   std::map<std::string, LeaderLinkPtr> links{};  // By the leader's address.
   // Channels that were joined at a leader.
   std::map<std::string, LeaderLinkPtr, std::less<>> distant_channels{};
+  // The time for this server's own answer to the request at hand.
+  base::BootInstant answer_by = base::BootInstant::max();
   std::size_t subscriptions() const { return channels.size() + distant_channels.size(); }
 
  private:
   struct Slot {
     bool ready = false;
     std::string bytes{};
+    base::BootInstant by = base::BootInstant::max();
   };
 
   void wait_read();
@@ -132,6 +139,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool has_asked_enough();
   bool full() const;
   void hand_over_ready();
+  std::size_t unread() const { return out_.size() - sent_ + waiting_; }
   bool count_bytes();
   void refuse(const Error& why);
 
@@ -142,8 +150,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::deque<Slot> slots_;  // Replies that wait for earlier ones.
   Turn first_ = 0;          // The request of the first of them.
   std::string out_;
-  std::size_t sent_ = 0;    // So much of out_.
-  std::size_t unsent_ = 0;  // To other servers.
+  std::size_t sent_ = 0;     // So much of out_.
+  std::size_t waiting_ = 0;  // The bytes of slots_.
+  std::size_t unsent_ = 0;   // To other servers.
   std::size_t accounted_ = 0;
   bool reading_ = false;
   bool writing_ = false;

@@ -15,15 +15,21 @@ namespace {
 
 using base::BootClock;
 
-// Each server counts the channels that were joined there: the client is told of all.
-std::string subscription_text(const Connection& client, std::string_view kind,
-                              std::string_view channel) {
-  std::string bytes;
-  append_push(bytes, client.protocol, 3);
-  append_text(bytes, kind);
-  append_text(bytes, channel);
-  append_integer(bytes, static_cast<std::int64_t>(client.subscriptions()));
-  return bytes;
+// Each server counts the channels that were joined there: the client is told of all, as they were
+// when it asked.
+std::function<void(Connection&, std::string_view)> tell_subscription(const Connection& client,
+                                                                     Connection::Turn turn,
+                                                                     const std::string& kind,
+                                                                     const std::string& channel) {
+  const auto count = static_cast<std::int64_t>(client.subscriptions());
+  return [turn, kind, channel, count](Connection& asker, std::string_view) {
+    std::string bytes;
+    append_push(bytes, asker.protocol, 3);
+    append_text(bytes, kind);
+    append_text(bytes, channel);
+    append_integer(bytes, count);
+    asker.finish(turn, std::move(bytes));
+  };
 }
 
 }  // namespace
@@ -52,7 +58,7 @@ LeaderLinkPtr Forwarder::link(Connection& connection, const std::string& leader)
 void Forwarder::forward(Connection& connection, const std::string& leader, const Words& words,
                         std::chrono::milliseconds lease) {
   const auto by = BootClock::now() + std::min(lease, patience_);
-  const Connection::Turn turn = connection.begin();
+  const Connection::Turn turn = connection.begin(by);
   link(connection, leader)
       ->send(request_bytes(words), by, [turn](Connection& client, std::string_view reply) {
         client.finish(turn, std::string(reply));
@@ -88,28 +94,28 @@ bool Forwarder::run_channels(Connection& connection, const Words& words,
   return true;
 }
 
+// A channel counts as joined from the request that joins it to the one that leaves it, as at the
+// leader.
 void Forwarder::subscribe(Connection& connection, const std::string& leader,
                           const std::string& channel) {
   const Connection::Turn turn = connection.begin();
   const LeaderLinkPtr there = link(connection, leader);
+  connection.distant_channels.insert_or_assign(channel, there);
   there->send(request_bytes({"SUBSCRIBE", channel}), BootClock::now() + patience_,
-              [turn, channel, there](Connection& client, std::string_view reply) {
-                if (reply.starts_with('-')) return client.finish(turn, std::string(reply));
-                client.distant_channels.emplace(channel, there);
-                client.finish(turn, subscription_text(client, "subscribe", channel));
+              [turn, channel, tell = tell_subscription(connection, turn, "subscribe", channel)](
+                  Connection& client, std::string_view reply) {
+                if (!reply.starts_with('-')) return tell(client, reply);
+                client.distant_channels.erase(channel);
+                client.finish(turn, std::string(reply));
               });
 }
 
 void Forwarder::unsubscribe(Connection& connection, const std::string& channel) {
-  const auto joined = connection.distant_channels.find(channel);
-  if (joined == connection.distant_channels.end()) return;
+  const auto joined = connection.distant_channels.extract(channel);
+  if (joined.empty()) return;
   const Connection::Turn turn = connection.begin();
-  const LeaderLinkPtr there = joined->second;
-  there->send(request_bytes({"UNSUBSCRIBE", channel}), BootClock::now() + patience_,
-              [turn, channel](Connection& client, std::string_view) {
-                client.distant_channels.erase(channel);
-                client.finish(turn, subscription_text(client, "unsubscribe", channel));
-              });
+  joined.mapped()->send(request_bytes({"UNSUBSCRIBE", channel}), BootClock::now() + patience_,
+                        tell_subscription(connection, turn, "unsubscribe", channel));
 }
 
 void Forwarder::leave(Connection& connection) {

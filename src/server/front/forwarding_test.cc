@@ -5,6 +5,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <future>
 #include <memory>
 #include <string>
@@ -20,14 +21,17 @@
 #include "src/base/clock.h"
 #include "src/server/front/front.h"
 #include "src/server/testing/access_rig.h"
+#include "src/server/testing/allocated.h"
 #include "src/server/testing/plain_client.h"
 #include "src/server/testing/stand_in.h"
+#include "tests/support/eventually.h"
 #include "tests/support/loopback.h"
 
 namespace holdfast::server {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::allocated;
 using testing::request;
 using testing::Socket;
 using testing::StandIn;
@@ -43,10 +47,14 @@ class PlayedLeader {
   std::string address() const { return "127.0.0.1:" + std::to_string(port_.number()); }
   // Greets the next connection of the front.
   void greet() {
+    hear_greeting();
+    answer_greeting();
+  }
+  void hear_greeting() {
     connection_ = accept();
     receive_until("forwarded");
-    say("*0\r\n+OK\r\n");
   }
+  void answer_greeting() const { say("*0\r\n+OK\r\n"); }
   int accept() const {
     pollfd entry{socket_, POLLIN, 0};
     EXPECT_EQ(::poll(&entry, 1, 60'000), 1);
@@ -99,6 +107,29 @@ std::string receive_all(const Socket& socket, const std::string& last) {
   return all;
 }
 
+// Until the connection has ended.
+std::string receive_to_the_end(const Socket& socket) {
+  std::string all;
+  for (std::string more = socket.receive(); !more.empty(); more = socket.receive()) {
+    all += more;
+    if (more == "nothing came") break;
+  }
+  return all;
+}
+
+// Sends the same again and again, until nothing is read any more. Returns how many bytes it sent.
+std::size_t send_until_full(const Socket& socket, const std::string& bytes, std::size_t most) {
+  std::size_t sent = 0;
+  for (bool writable = true; writable && sent < most;) {
+    const ssize_t went =
+        ::send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (went > 0) sent += static_cast<std::size_t>(went);
+    pollfd entry{socket.fd(), POLLOUT, 0};
+    writable = ::poll(&entry, 1, 500) == 1;
+  }
+  return sent;
+}
+
 TEST(ForwardingTest, TheLeaderDoesItAndAnswersKeepTheirOrder) {
   const Server leader = testing::start();
   const StandIn stand_in(leader.address());
@@ -116,6 +147,8 @@ TEST(ForwardingTest, TheLeaderDoesItAndAnswersKeepTheirOrder) {
   EXPECT_TRUE(there.ask(request({"EVAL", "return 1", "0"})).starts_with("-ERR the script "));
   EXPECT_TRUE(there.ask(request({"HF1", "attach", "0"})).starts_with("-STANDBY "))
       << "a native client asks the leader itself";
+  EXPECT_TRUE(there.ask(request({"MULTI"})).starts_with("-ERR unknown command 'MULTI'"))
+      << "as the leader answers";
 }
 
 TEST(ForwardingTest, ALibrarysWaiterHearsOfTheEndOfTheLock) {
@@ -136,6 +169,99 @@ TEST(ForwardingTest, ALibrarysWaiterHearsOfTheEndOfTheLock) {
     EXPECT_EQ(there.ask(request({"UNSUBSCRIBE"})),
               sign + "3\r\n$11\r\nunsubscribe\r\n$26\r\n" + channel + "\r\n:0\r\n");
   }
+}
+
+// Answers wait for earlier ones, so one of a leader that is fast may wait for one that is slow. The
+// client would count a lease from it that has ended meanwhile.
+TEST(ForwardingTest, AnAnswerThatWaitedLongerThanItsLeaseIsNotPassedOn) {
+  PlayedLeader slow;
+  PlayedLeader fast;
+  const StandIn stand_in({slow.address(), fast.address()}, {}, patient());
+  const Socket there(stand_in.address());
+  ASSERT_TRUE(there.send(request({"GET", testing::name_in(0, 2)}) +
+                         set(testing::name_in(1, 2), "me", "300")));
+  const auto asked = base::BootClock::now();
+  slow.greet();
+  fast.greet();
+  slow.receive_until("GET");
+  fast.receive_until("300");
+  fast.say("+OK\r\n");
+  EXPECT_TRUE(support::eventually([&] { return base::BootClock::now() > asked + 300ms; }));
+  slow.say("$-1\r\n");
+  EXPECT_EQ(receive_to_the_end(there), "$-1\r\n");
+}
+
+// The same with a grant of this server's own.
+TEST(ForwardingTest, AGrantOfThisServerThatWaitedLongerThanItsLeaseIsNotTold) {
+  PlayedLeader slow;
+  StandIn stand_in({slow.address(), ""}, {}, patient());
+  stand_in.lead(1);
+  const Socket there(stand_in.address());
+  const Socket other(stand_in.address());
+  const std::string own = testing::name_in(1, 2);
+  ASSERT_TRUE(there.send(request({"GET", testing::name_in(0, 2)}) + set(own, "me", "300")));
+  slow.greet();
+  slow.receive_until("GET");
+  EXPECT_TRUE(support::eventually([&] {
+    return other.ask(request({"GET", own})) == "$2\r\nme\r\n";
+  }));
+  EXPECT_TRUE(support::eventually([&] {
+    return other.ask(request({"GET", own})) == "$-1\r\n";
+  })) << "the lease has ended";
+  slow.say("$-1\r\n");
+  EXPECT_EQ(receive_to_the_end(there), "$-1\r\n");
+}
+
+TEST(ForwardingTest, AChannelThatIsLeftAtOnceIsSilent) {
+  const Server leader = testing::start();
+  const StandIn stand_in(leader.address());
+  const std::string channel = "redisson_lock__channel:{a}";
+  const Socket there(stand_in.address());
+  ASSERT_TRUE(there.send(request({"SUBSCRIBE", channel}) + request({"UNSUBSCRIBE", channel}) +
+                         request({"ECHO", "last"})));
+  EXPECT_EQ(receive_all(there, "last\r\n"), "*3\r\n$9\r\nsubscribe\r\n$26\r\n" + channel +
+                                                "\r\n:1\r\n*3\r\n$11\r\nunsubscribe\r\n$26\r\n" +
+                                                channel + "\r\n:0\r\n$4\r\nlast\r\n");
+  const Socket holder(stand_in.address());
+  ASSERT_EQ(holder.ask(set("a", "me", "60000")), "+OK\r\n");
+  ASSERT_EQ(holder.ask(request({"DEL", "a"})), ":1\r\n");
+  EXPECT_EQ(there.ask(request({"GET", "a"})), "$-1\r\n") << "it comes by the same way";
+}
+
+TEST(ForwardingTest, AMessageComesInTheVersionOfTheProtocolThatTheClientHasByThen) {
+  const Server leader = testing::start();
+  const StandIn stand_in(leader.address());
+  const std::string channel = "redisson_lock__channel:{a}";
+  const Socket there(stand_in.address());
+  there.ask(request({"SUBSCRIBE", channel}));
+  there.ask(request({"HELLO", "3"}));
+  const Socket holder(stand_in.address());
+  ASSERT_EQ(holder.ask(set("a", "me", "60000")), "+OK\r\n");
+  ASSERT_EQ(holder.ask(request({"DEL", "a"})), ":1\r\n");
+  EXPECT_EQ(there.receive(), ">3\r\n$7\r\nmessage\r\n$26\r\n" + channel + "\r\n$1\r\n0\r\n");
+}
+
+// The client would not know what the message is about.
+TEST(ForwardingTest, AMessageDoesNotOvertakeTheAnswerToItsSubscription) {
+  PlayedLeader slow;
+  PlayedLeader fast;
+  const StandIn stand_in({slow.address(), fast.address()}, {}, patient());
+  const std::string channel = "redisson_lock__channel:{" + testing::name_in(1, 2) + "}";
+  const std::string name = "$" + std::to_string(channel.size()) + "\r\n" + channel + "\r\n";
+  const Socket there(stand_in.address());
+  ASSERT_TRUE(
+      there.send(request({"GET", testing::name_in(0, 2)}) + request({"SUBSCRIBE", channel})));
+  slow.greet();
+  fast.greet();
+  slow.receive_until("GET");
+  fast.receive_until("SUBSCRIBE");
+  const std::string message = "*3\r\n$7\r\nmessage\r\n" + name + "$1\r\n0\r\n";
+  fast.say("*3\r\n$9\r\nsubscribe\r\n" + name + ":1\r\n" + message);
+  // The loop has read it before this.
+  ASSERT_EQ(Socket(stand_in.address()).ask(request({"PING"})), "+PONG\r\n");
+  slow.say("$-1\r\n");
+  EXPECT_EQ(receive_all(there, "$1\r\n0\r\n"),
+            "$-1\r\n*3\r\n$9\r\nsubscribe\r\n" + name + ":1\r\n" + message);
 }
 
 // Two servers that take each other for the leader.
@@ -219,6 +345,21 @@ TEST(ForwardingTest, ALeaderThatNeverGreetsIsAnErrorBecauseNothingWasSent) {
   EXPECT_EQ(there.ask(request({"PING"})), "+PONG\r\n");
 }
 
+// This server stood still while it connected. The client may have given up, so nothing is begun.
+TEST(ForwardingTest, ARequestThatIsTooOldIsNotSent) {
+  PlayedLeader leader;
+  StandIn stand_in(leader.address());
+  const Socket there(stand_in.address());
+  ASSERT_TRUE(there.send(set("a", "me", "300")));
+  leader.hear_greeting();
+  const auto heard = base::BootClock::now();
+  stand_in.hold_up([&] {
+    leader.answer_greeting();
+    EXPECT_TRUE(support::eventually([&] { return base::BootClock::now() > heard + 300ms; }));
+  });
+  EXPECT_TRUE(there.receive().starts_with("-STANDBY "));
+}
+
 TEST(ForwardingTest, GarbageOfTheLeaderClosesTheConnection) {
   PlayedLeader leader;
   const StandIn stand_in(leader.address(), {}, patient());
@@ -239,19 +380,57 @@ TEST(ForwardingTest, ALeaderThatDoesNotReadFillsNoMemory) {
   const StandIn stand_in(leader.address(), {}, limits);
   const Socket there(stand_in.address());
   ASSERT_EQ(there.ask(request({"PING"})), "+PONG\r\n");
-  const std::string large = request({"GET", std::string(60'000, 'x')});
-  std::size_t sent = 0;
-  for (bool writable = true; writable && sent < kMuch;) {
-    const ssize_t went =
-        ::send(there.fd(), large.data(), large.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (went > 0) sent += static_cast<std::size_t>(went);
-    pollfd entry{there.fd(), POLLOUT, 0};
-    writable = ::poll(&entry, 1, 500) == 1;
-  }
+  const std::size_t sent =
+      send_until_full(there, request({"GET", std::string(60'000, 'x')}), kMuch);
   const Socket other(stand_in.address());
   EXPECT_EQ(other.ask(request({"PING"})), "+PONG\r\n");
   EXPECT_GT(sent, limits.unread);
   EXPECT_LT(sent, kMuch);
+}
+
+// This server's own answers wait for the leader's.
+TEST(ForwardingTest, AnswersThatWaitForALeaderFillNoMemory) {
+  PlayedLeader leader;
+  FrontLimits limits = patient();
+  limits.unread = 64 * 1'024;
+  constexpr std::size_t kMuch = std::size_t{32} << 20U;
+  const StandIn stand_in(leader.address(), {}, limits);
+  const Socket there(stand_in.address());
+  ASSERT_EQ(there.ask(request({"PING"})), "+PONG\r\n");
+  ASSERT_TRUE(there.send(request({"GET", "a"})));
+  const std::size_t sent =
+      send_until_full(there, request({"ECHO", std::string(60'000, 'x')}), kMuch);
+  EXPECT_GT(sent, limits.unread);
+  EXPECT_LT(sent, kMuch);
+}
+
+// A client may send much before the leader is connected.
+TEST(ForwardingTest, RequestsThatWereSentLeaveNoMemory) {
+  if (!testing::counts_memory())
+    GTEST_SKIP() << "a sanitizer's allocator does not tell what it has given";
+  PlayedLeader leader;
+  const StandIn stand_in(leader.address(), {}, patient());
+  const Socket there(stand_in.address());
+  ASSERT_EQ(there.ask(request({"PING"})), "+PONG\r\n");
+  constexpr int kRequests = 16;
+  std::string all;
+  std::string answers;
+  for (int i = 0; i < kRequests; ++i) {
+    all += request({"GET", std::string(60'000, 'x')});
+    answers += "$-1\r\n";
+  }
+  all += request({"GET", "last"});
+  const std::size_t before = allocated();
+  std::thread sending([&] { EXPECT_TRUE(there.send(all)); });
+  leader.hear_greeting();
+  sending.join();
+  // The loop has read all that it was sent.
+  EXPECT_TRUE(support::eventually([&] { return allocated() > before + all.size() / 2; }));
+  leader.answer_greeting();
+  leader.receive_until("last");
+  leader.say(answers + "$-1\r\n");
+  EXPECT_EQ(receive_all(there, answers + "$-1\r\n"), answers + "$-1\r\n");
+  EXPECT_LT(allocated(), before + all.size() / 2);
 }
 
 class ForwardingAccessTest : public testing::AccessTest {
@@ -285,6 +464,29 @@ TEST_F(ForwardingAccessTest, TheLeaderJudgesTheClientsOwnUser) {
   const Socket third(stand_in.address());
   ASSERT_EQ(third.ask(request({"AUTH", "app", "secret"})), "+OK\r\n");
   EXPECT_NE(third.ask(request({"GET", "orders/1"})).find("connections already"), std::string::npos);
+}
+
+// A pool of connections may give one to another user.
+TEST_F(ForwardingAccessTest, AConnectionThatLogsInAgainHasTheRightsOfTheNewUser) {
+  start("app @ acquire:*\nlooker @ observe:*\n");
+  const StandIn stand_in(server_->address(), door());
+  const Socket there(stand_in.address());
+  const std::string as_app = request({"AUTH", "app", "secret"});
+  const std::string as_looker = request({"AUTH", "looker", "secret"});
+  ASSERT_EQ(there.ask(as_app), "+OK\r\n");
+  ASSERT_EQ(there.ask(set("a", "me", "60000")), "+OK\r\n");
+  ASSERT_EQ(there.ask(as_looker), "+OK\r\n");
+  EXPECT_TRUE(there.ask(set("b", "me", "60000")).starts_with("-NOPERM"));
+  EXPECT_EQ(there.ask(request({"GET", "a"})), "$2\r\nme\r\n");
+  ASSERT_EQ(there.ask(as_app), "+OK\r\n");
+  EXPECT_EQ(there.ask(set("b", "me", "60000")), "+OK\r\n");
+  // Before the leader is connected.
+  const Socket fresh(stand_in.address());
+  ASSERT_TRUE(fresh.send(as_looker + set("c", "me", "60000") + as_app + set("d", "me", "60000") +
+                         request({"ECHO", "last"})));
+  const std::string told = receive_all(fresh, "last\r\n");
+  EXPECT_TRUE(told.starts_with("+OK\r\n-NOPERM")) << told;
+  EXPECT_TRUE(told.ends_with("\r\n+OK\r\n+OK\r\n$4\r\nlast\r\n")) << told;
 }
 
 // A user whom only the server that stands by knows gets nothing from the leader.

@@ -379,7 +379,7 @@ void Front::Impl::log_in(Connection& connection, const std::string& user,
                 if (verdict == Gate::Verdict::kRight) {
                   const auto joined = self->join(*own, known);
                   if (joined && self->forwards) {
-                    own->login = std::make_unique<KnownLogin>(user, password);
+                    own->login = std::make_shared<KnownLogin>(user, password);
                   }
                   done(joined);
                 } else if (verdict == Gate::Verdict::kWrong) {
@@ -492,6 +492,11 @@ void Front::Impl::tell_watches(std::uint32_t shard, const machine::Effect& effec
 }
 
 void Front::Impl::on_request(Connection& connection, const Words& words) {
+  connection.answer_by = base::BootInstant::max();
+  // Its answer may have to wait for another server's.
+  if (!connection.links.empty()) {
+    connection.answer_by = base::BootClock::now() + library_lease(words);
+  }
   if (!knows(connection)) {
     run_command(*this, connection, words);
   } else if (run_operator_call(*this, connection, words) || run_channels(connection, words)) {

@@ -1,5 +1,6 @@
 #include "src/server/front/leader_link.h"
 
+#include <algorithm>
 #include <chrono>
 #include <system_error>
 #include <utility>
@@ -9,6 +10,7 @@
 #include <asio/io_context.hpp>
 #include <asio/ip/address.hpp>
 
+#include "src/base/empty_buffer.h"
 #include "src/server/front/reply_writer.h"
 
 namespace holdfast::server {
@@ -21,6 +23,7 @@ using port::SocketIo;
 constexpr std::uint16_t kPort = 7420;
 constexpr std::size_t kLongestReply = std::size_t{1} << 20U;
 constexpr std::size_t kReadAtOnce = 64 * 1'024;
+constexpr std::size_t kKept = 64 * 1'024;
 
 // A message of a channel that nobody asked for. The answer to a subscription looks alike but for
 // its first word.
@@ -31,6 +34,16 @@ bool is_message(std::string_view reply) {
 }
 
 void forget(Connection&, std::string_view) {}
+
+std::string hello_of(const Connection& client) {
+  const std::string version = std::to_string(client.protocol);
+  Words hello{"HELLO", version};
+  if (client.login != nullptr) {
+    hello.insert(hello.end(), {"AUTH", client.login->user, client.login->password});
+  }
+  hello.insert(hello.end(), {"SETNAME", client.name});
+  return request_bytes(hello);
+}
 
 }  // namespace
 
@@ -47,7 +60,12 @@ LeaderLink::LeaderLink(const LinkTools& tools, const ConnectionPtr& client, std:
       leader_(std::move(leader)),
       resolver_(tools.io),
       socket_(tools.io),
-      reader_(kLongestReply) {}
+      reader_(kLongestReply),
+      protocol_(client->protocol),
+      name_(client->name),
+      login_(client->login),
+      // The leader judges rights and limits, so it must know the user.
+      out_(hello_of(*client) + request_bytes({"HF1", "forwarded", "0"})) {}
 
 void LeaderLink::open() {
   const auto place = port::parse_endpoint(leader_, {"", kPort}, "the leader's address");
@@ -101,24 +119,8 @@ void LeaderLink::on_socket(int fd) {
 void LeaderLink::begin(Stream stream) {
   stream_.emplace(std::move(stream));
   state_ = State::kGreeting;
-  greet();
-  wait_read();
-}
-
-// The leader judges rights and limits, so it must know the user.
-void LeaderLink::greet() {
-  const ConnectionPtr client = client_.lock();
-  if (client == nullptr) return close();
-  protocol_ = client->protocol;
-  name_ = client->name;
-  const std::string version = std::to_string(protocol_);
-  Words hello{"HELLO", version};
-  if (client->login != nullptr) {
-    hello.insert(hello.end(), {"AUTH", client->login->user, client->login->password});
-  }
-  hello.insert(hello.end(), {"SETNAME", name_});
-  out_ = request_bytes(hello) + request_bytes({"HF1", "forwarded", "0"});
   flush();
+  wait_read();
 }
 
 // No request has left yet, so whatever is wrong here is told as an error.
@@ -128,9 +130,12 @@ void LeaderLink::on_greeting(std::string_view reply) {
     return;
   }
   if (!reply.starts_with('+')) return end("its version does not take forwarded requests");
+  // This server may have stood still, and the client may have given up.
+  const auto now = BootClock::now();
+  const auto is_late = [now](const Asked& each) { return each.by <= now; };
+  if (std::any_of(asked_.begin(), asked_.end(), is_late)) return end("it answers too late");
   state_ = State::kOpen;
   for (Asked& each : asked_) out_ += std::exchange(each.bytes, {});
-  count_unsent();
   flush();
 }
 
@@ -139,35 +144,31 @@ void LeaderLink::send(std::string bytes, base::BootInstant by, Answered answered
   if (client == nullptr) return;
   // It could not even begin to connect.
   if (state_ == State::kClosed) return answered(*client, failure_);
-  if (state_ != State::kConnecting) keep_up_with(*client);
+  keep_up_with(*client);
   put(std::move(bytes), {by, std::move(answered)});
 }
 
-// The client may have changed its protocol or its name since the greeting.
+// The client may have changed its user, its protocol or its name since its last request. A log-in
+// that the leader refuses ends the connection there, so no later request is done for the user of
+// before.
 void LeaderLink::keep_up_with(const Connection& client) {
-  if (client.protocol == protocol_ && client.name == name_) return;
+  if (client.protocol == protocol_ && client.name == name_ && client.login == login_) return;
   protocol_ = client.protocol;
   name_ = client.name;
-  const std::string version = std::to_string(protocol_);
-  put(request_bytes({"HELLO", version, "SETNAME", name_}),
-      {BootClock::now() + tools_.patience, &forget});
+  login_ = client.login;
+  put(hello_of(client), {BootClock::now() + tools_.patience, &forget});
 }
 
 void LeaderLink::put(std::string bytes, Asked asked) {
   const bool open = state_ == State::kOpen;
+  count_unsent(unsent_ + bytes.size());
   (open ? out_ : asked.bytes) += bytes;
   asked_.push_back(std::move(asked));
   if (asked_.size() == 1) watch_time();
-  count_unsent();
   if (open && !writing_) flush();
 }
 
-void LeaderLink::count_unsent() {
-  std::size_t now = out_.size() - sent_;
-  if (state_ < State::kOpen) {
-    now = 0;
-    for (const Asked& each : asked_) now += each.bytes.size();
-  }
+void LeaderLink::count_unsent(std::size_t now) {
   const std::size_t before = std::exchange(unsent_, now);
   if (const ConnectionPtr client = client_.lock()) client->note_unsent(before, now);
 }
@@ -178,7 +179,7 @@ void LeaderLink::flush() {
     if (io.next == SocketIo::Next::kEnded) return end("the connection was lost");
     if (io.next != SocketIo::Next::kDone) {
       out_.erase(0, std::exchange(sent_, 0));
-      count_unsent();
+      if (state_ == State::kOpen) count_unsent(out_.size());
       writing_ = true;
       return stream_->when_writable([weak = weak_from_this()](std::error_code error) {
         const auto self = weak.lock();
@@ -190,9 +191,9 @@ void LeaderLink::flush() {
     sent_ += io.bytes;
   }
   if (state_ == State::kClosed) return;
-  out_.clear();
   sent_ = 0;
-  count_unsent();
+  base::empty_buffer(out_, kKept);
+  if (state_ == State::kOpen) count_unsent(0);
 }
 
 void LeaderLink::wait_read() {
@@ -224,7 +225,11 @@ void LeaderLink::on_readable() {
 void LeaderLink::take(std::string_view reply) {
   const ConnectionPtr client = client_.lock();
   if (client == nullptr) return close();
-  if (is_message(reply)) return client->push(reply);
+  if (is_message(reply)) {
+    std::string message(reply);
+    message.front() = client->protocol == 3 ? '>' : '*';  // It may have changed since.
+    return client->push(message);
+  }
   if (asked_.empty()) return end("it answers what nobody asked");
   // The lease began no earlier than the request was read. An answer that is too old could tell of a
   // lease that has ended.
@@ -279,7 +284,7 @@ void LeaderLink::close() {
   state_ = State::kClosed;
   out_.clear();
   sent_ = 0;
-  count_unsent();
+  count_unsent(0);
   resolver_.cancel();
   std::error_code ignored;
   socket_.close(ignored);

@@ -72,11 +72,10 @@ class LeaderLink : public std::enable_shared_from_this<LeaderLink> {
   void connect(const asio::ip::tcp::resolver::results_type& places);
   void on_socket(int fd);
   void begin(Stream stream);
-  void greet();
   void on_greeting(std::string_view reply);
   void keep_up_with(const Connection& client);
   void put(std::string bytes, Asked asked);
-  void count_unsent();
+  void count_unsent(std::size_t now);
   void flush();
   void wait_read();
   void on_readable();
@@ -96,12 +95,14 @@ class LeaderLink : public std::enable_shared_from_this<LeaderLink> {
   std::string failure_;  // The answer to each request, if it could not be opened.
   ReplySplitter reader_;
   std::deque<Asked> asked_;  // In the order of the requests.
-  int protocol_ = 2;         // As the leader was told.
+  // The client, as the leader knows it when it reads the next request.
+  int protocol_ = 2;
   std::string name_;
+  std::shared_ptr<const KnownLogin> login_;
   bool hello_answered_ = false;
-  std::string out_;
-  std::size_t sent_ = 0;  // So much of out_.
-  std::size_t unsent_ = 0;
+  std::string out_;         // Until it is open, the greeting.
+  std::size_t sent_ = 0;    // So much of out_.
+  std::size_t unsent_ = 0;  // Bytes of requests.
   bool writing_ = false;
   std::optional<port::Alarms::Alarm> alarm_;
 };

@@ -1,34 +1,57 @@
-// A front whose only shard another server leads, for tests of what it forwards.
+// A front whose shards other servers lead, for tests of what it forwards.
 //
 // Thread-safety: one thread at a time.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 #include <gtest/gtest.h>
 
+#include "src/port/service/shards.h"
 #include "src/server/front/front.h"
+#include "src/server/journal/journal.h"
 #include "src/server/run_on_loop.h"
+#include "src/server/service.h"
 
 namespace holdfast::server::testing {
 
-class StandIn {
+// A name of that shard.
+inline std::string name_in(std::uint32_t shard, std::uint32_t shards) {
+  for (int i = 0;; ++i) {
+    std::string name = "name-" + std::to_string(i);
+    if (port::shard_of(name, shards) == shard) return name;
+  }
+}
+
+class StandIn final : public ServiceListener {
  public:
   explicit StandIn(const std::string& leader, FrontDoor door = {}, FrontLimits limits = {})
-      : front_(io_, limits, {.version = "1", .journal = "test", .place = "nowhere"}) {
+      : StandIn(std::vector{leader}, std::move(door), limits) {}
+  // One leader for each shard.
+  explicit StandIn(const std::vector<std::string>& leaders, FrontDoor door = {},
+                   FrontLimits limits = {})
+      : front_(io_, limits, {.version = "1", .journal = "test", .place = "nowhere"},
+               static_cast<std::uint32_t>(leaders.size())) {
     front_.forward_to_leaders();
     front_.guard(std::move(door));
     EXPECT_TRUE(front_.listen("127.0.0.1:0"));
     front_.tell_address(front_.address());
-    front_.stand_by(0, leader);
+    for (const std::string& each : leaders) front_.stand_by(shards_++, each);
     thread_ = std::thread([this] { io_.run(); });
   }
   ~StandIn() {
-    run_on_loop(io_, [this] { front_.close(); });
+    run_on_loop(io_, [this] {
+      if (service_) service_->stop();
+      front_.close();
+    });
     io_.stop();
     thread_.join();
   }
@@ -37,14 +60,36 @@ class StandIn {
   void change_leader(const std::string& leader) {
     run_on_loop(io_, [&] { front_.stand_by(0, leader); });
   }
+  // From now on this server leads that shard, with a journal in memory.
+  void lead(std::uint32_t shard) {
+    led_ = shard;
+    run_on_loop(io_, [this] {
+      service_.emplace(io_, *make_journal("memory:"), *this);
+      EXPECT_TRUE(service_->start());
+      front_.serve(led_, *service_);
+    });
+  }
+  // The loop does nothing else meanwhile.
+  void hold_up(const std::function<void()>& task) { run_on_loop(io_, task); }
   void guard(FrontDoor door) {
     run_on_loop(io_, [&] { front_.guard(std::move(door)); });
   }
 
  private:
+  void on_push(const ClientName& client, const port::Push& push) override {
+    front_.on_push(led_, client, push);
+  }
+  void on_effect(Position, const machine::Effect& effect, machine::Instant at) override {
+    front_.on_effect(led_, effect, at);
+  }
+  void on_stopped(const Error&) override { front_.on_stopped(led_); }
+
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
   Front front_;
+  std::uint32_t shards_ = 0;
+  std::uint32_t led_ = 0;
+  std::optional<Service> service_;
   std::thread thread_;
 };
 
