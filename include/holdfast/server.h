@@ -132,8 +132,9 @@ class HOLDFAST_EXPORT Server {
   Result<void> reload();
 
   // Takes no more requests, commits and answers what is under way, gives up the lead, and closes
-  // everything. Clients keep their leases, and find them again at the next server on this journal,
-  // which lengthens none.
+  // everything. Requests that it has forwarded to another server have 15 s for their answers.
+  // Clients keep their leases, and find them again at the next server on this journal, which
+  // lengthens none.
   void stop();
 
  private:

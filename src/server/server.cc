@@ -334,6 +334,7 @@ struct Server::Impl final : server::ShardOwner {
     });
     left.reset();  // So that no other server leaves a shard to this one.
     for (const auto& each : shards) each->stop();
+    settle();
     server::run_on_loop(io, [this] {
       front.close();
       http.close();
@@ -342,6 +343,13 @@ struct Server::Impl final : server::ShardOwner {
     io.stop();
     thread.join();
     members.reset();  // With one shard last, because nothing waits for it: the lead is handed over.
+  }
+
+  // Until other servers have answered what this one has forwarded.
+  void settle() {
+    const auto settled = std::make_shared<std::promise<void>>();
+    server::run_on_loop(io, [&] { front.settle([settled] { settled->set_value(); }); });
+    settled->get_future().wait_for(tuning.front.forwarded);
   }
 
   // Less than the time in which a client gives a connection up.

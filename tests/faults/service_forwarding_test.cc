@@ -1,5 +1,7 @@
 // Lock libraries at servers that do not lead: `holdfast serve` as three processes on one journal in
 // etcd, with one shard and with several (docs/design/0075-forwarding.md).
+#include <signal.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -325,6 +327,27 @@ TEST_P(ServiceForwardingTest, ALockOutlivesADrainOfItsLeader) {
       },
       30s))
       << told;
+}
+
+// Only the server that forwards knows the client.
+TEST_P(ServiceForwardingTest, AServerThatStopsWaitsForTheAnswersOfOthers) {
+  ServiceCluster cluster({}, 3, "60s", GetParam());
+  await_leaders(cluster.url());
+  const std::size_t leader = leader_of(cluster, "under-way");
+  const std::size_t other = (leader + 1) % 3;
+  const std::string address = cluster.address(other);
+  const Socket socket(address);
+  ASSERT_EQ(socket.ask(request({"EXISTS", "under-way"})), ":0\r\n");
+  cluster[leader].pause();
+  ASSERT_TRUE(socket.send(set("under-way", "me", 60s)));
+  ASSERT_EQ(Socket(address).ask(request({"PING"})), "+PONG\r\n") << "it has read both";
+  ASSERT_EQ(::kill(cluster[other].pid(), SIGTERM), 0);
+  EXPECT_TRUE(eventually([&] { return !Socket(address).connected(); })) << "it has closed its port";
+  EXPECT_TRUE(socket.silent());
+  cluster[leader].resume();
+  EXPECT_EQ(socket.receive(), "+OK\r\n");
+  EXPECT_EQ(socket.receive(), "");
+  EXPECT_TRUE(eventually([&] { return !cluster[other].running(); }));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, ServiceForwardingTest, ::testing::Values(1U, kManyShards),

@@ -79,6 +79,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool closed() const { return !stream_.is_open(); }
   // Reads no more requests.
   void stop_reading() { draining_ = true; }
+  // For an answer of another server.
+  bool waits_for_others() const { return !slots_.empty() && !links.empty(); }
   // Begins no request until resume(), which must not be called from within a request.
   void pause() { paused_ = true; }
   void resume();

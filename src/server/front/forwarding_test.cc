@@ -313,6 +313,23 @@ TEST(ForwardingTest, AChangeOfTheLeaderClosesTheConnectionWithoutAnAnswer) {
   EXPECT_EQ(idle.ask(request({"PING"})), "+PONG\r\n") << "it has asked that leader nothing";
 }
 
+TEST(ForwardingTest, AServerThatStopsWaitsForTheLeadersAnswers) {
+  PlayedLeader leader;
+  StandIn stand_in(leader.address(), {}, patient());
+  const Socket there(stand_in.address());
+  const Socket idle(stand_in.address());
+  ASSERT_EQ(idle.ask(request({"PING"})), "+PONG\r\n");
+  ASSERT_TRUE(there.send(set("a", "me", "600000")));
+  leader.greet();
+  leader.receive_until("600000");
+  const std::future<void> settled = stand_in.settle();
+  EXPECT_EQ(settled.wait_for(0s), std::future_status::timeout);
+  EXPECT_TRUE(there.silent()) << "it is not closed either";
+  leader.say("+OK\r\n");
+  EXPECT_EQ(there.receive(), "+OK\r\n");
+  EXPECT_EQ(settled.wait_for(60s), std::future_status::ready);
+}
+
 // The client would count a lease from the answer that has ended.
 TEST(ForwardingTest, AnAnswerThatIsOlderThanItsLeaseIsNotPassedOn) {
   PlayedLeader leader;

@@ -47,17 +47,6 @@ constexpr std::string_view kClientChannel = "hf1:@";
 // The longest name of a lock has 1,024 bytes, and each may be escaped.
 constexpr std::size_t kLongestChannel = 3 * 1'024 + 64;
 
-std::string lack_of_files(const std::error_code& error) {
-  if (error != std::errc::too_many_files_open &&
-      error != std::errc::too_many_files_open_in_system) {
-    return {};
-  }
-  return error == std::errc::too_many_files_open
-             ? ". New clients wait. Raise the limit of open files: LimitNOFILE= in a systemd unit, "
-               "or 'ulimit -Hn' in the shell that starts the server; a client needs four"
-             : ". New clients wait. Raise the kernel's limit, fs.file-max";
-}
-
 }  // namespace
 
 struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_from_this<Impl> {
@@ -92,6 +81,7 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   void close_oldest_stranger();
   void check_first_requests();
   void flush_all();
+  void check_settled();
   void close_connections();
   void close_connections_of(std::uint32_t shard);
   void close_all();
@@ -164,8 +154,9 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   const FrontLimits limits_;
   const Greeting greeting_;
   ShardTable parts;
-  std::string own_address;  // As clients are told it.
-  bool draining = false;    // Operators hear the end on their connections.
+  std::string own_address;           // As clients are told it.
+  bool draining = false;             // Operators hear the end on their connections.
+  std::function<void()> on_settled;  // While it waits for other servers' answers.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
   std::function<void()> hand_over;  // Where another server can lead.
   std::function<void(Listed)> list = [](const Listed& done) { done(std::vector<ServerMember>()); };
@@ -321,6 +312,16 @@ void Front::Impl::flush_all() {
   std::vector<ConnectionPtr> now;
   now.swap(to_flush);
   for (const ConnectionPtr& each : now) each->flush();
+  check_settled();
+}
+
+void Front::Impl::check_settled() {
+  if (!on_settled || std::any_of(open.begin(), open.end(), [](const auto& each) {
+        return each.second->waits_for_others();
+      })) {
+    return;
+  }
+  std::exchange(on_settled, nullptr)();
 }
 
 void Front::Impl::on_greeted(const Connection& connection) { leave_strangers(connection.address); }
@@ -331,6 +332,7 @@ void Front::Impl::on_closed(Connection& connection) {
   while (!connection.channels.empty()) unsubscribe(connection, *connection.channels.begin());
   Forwarder::leave(connection);
   open.erase(connection.number);
+  check_settled();
 }
 
 void Front::Impl::close_all() {
@@ -569,6 +571,8 @@ bool Front::Impl::run_channels(Connection& connection, const Words& words) {
 
 // A lock library counts its leases from answers, so none of an earlier term may reach it.
 void Front::Impl::change_leader(std::uint32_t shard, const std::string& next) {
+  // This server ends, so it does not ask any more who leads. The leader may still answer.
+  if (draining && next.empty()) return;
   const std::string former = std::exchange(parts[shard].leader, next);
   if (former.empty() || former == next) return;
   std::vector<ConnectionPtr> ending;
@@ -663,6 +667,12 @@ void Front::drain() {
   // The shards of several end one by one, and serve until then.
   if (impl_->parts.size() > 1) return;
   for (const auto& [number, connection] : impl_->open) connection->stop_reading();
+}
+
+void Front::settle(std::function<void()> done) {
+  for (const auto& [number, connection] : impl_->open) connection->stop_reading();
+  impl_->on_settled = std::move(done);
+  impl_->check_settled();
 }
 
 void Front::close() { impl_->close_all(); }

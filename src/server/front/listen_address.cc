@@ -85,4 +85,15 @@ std::string address_of(const tcp::acceptor& acceptor) {
   return at.address().is_v6() ? "[" + host + "]:" + port : host + ":" + port;
 }
 
+std::string lack_of_files(const std::error_code& error) {
+  if (error != std::errc::too_many_files_open &&
+      error != std::errc::too_many_files_open_in_system) {
+    return {};
+  }
+  return error == std::errc::too_many_files_open
+             ? ". New clients wait. Raise the limit of open files: LimitNOFILE= in a systemd unit, "
+               "or 'ulimit -Hn' in the shell that starts the server; a client needs four"
+             : ". New clients wait. Raise the kernel's limit, fs.file-max";
+}
+
 }  // namespace holdfast::server

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <future>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -68,6 +70,16 @@ class StandIn final : public ServiceListener {
       EXPECT_TRUE(service_->start());
       front_.serve(led_, *service_);
     });
+  }
+  // As a server that stops. Ready when nothing is under way any more.
+  std::future<void> settle() {
+    auto settled = std::make_shared<std::promise<void>>();
+    run_on_loop(io_, [&] {
+      front_.drain();
+      for (std::uint32_t shard = 0; shard < shards_; ++shard) front_.stand_by(shard, "");
+      front_.settle([settled] { settled->set_value(); });
+    });
+    return settled->get_future();
   }
   // The loop does nothing else meanwhile.
   void hold_up(const std::function<void()>& task) { run_on_loop(io_, task); }
