@@ -1,5 +1,6 @@
 """`holdfast serve` as real processes: killed, restarted, stopped, doubled, and talked to by strangers."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -9,6 +10,7 @@ import select
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import threading
 import unittest
@@ -300,6 +302,45 @@ class RefusalTest(ServeCase):
         self.assertIn("--users FILE", done.stderr)
 
 
+class MemoryTest(ServeCase):
+    """The memory of a server, in bytes."""
+
+    def memory(self, what="VmRSS"):
+        with open(f"/proc/{self.server.pid}/status", encoding="ascii") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith(what + ":"))
+
+    def hold(self, first, count):
+        """Takes so many locks for 24 h."""
+        requests = b"".join(
+            b"*6\r\n$3\r\nSET\r\n$10\r\njob-%06d\r\n$2\r\nme\r\n$2\r\nNX\r\n$2\r\nPX\r\n$8\r\n86400000\r\n" % i
+            for i in range(first, first + count))
+        self.socket.sendall(requests)
+        told = b""
+        while len(told) < 5 * count:
+            more = self.socket.recv(65536)
+            self.assertTrue(more)
+            told += more
+        self.assertEqual(told, b"+OK\r\n" * count)
+
+    def test_a_snapshot_leaves_little_memory_behind(self):
+        self.start()
+        if self.memory("VmSize") > 1 << 40:
+            self.skipTest("the memory of this build is a sanitizer's")
+        self.socket = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
+        self.addCleanup(self.socket.close)
+        before = self.memory()
+        # A snapshot is written after 4 MiB of batches.
+        count = 40_000
+        for first in range(0, count, 500):
+            self.hold(first, 500)
+        self.until(self.has_snapshot, "a snapshot was written")
+        self.until(lambda: self.memory() - before < 1_150 * count, "its memory is given back")
+
+    def has_snapshot(self):
+        with contextlib.closing(sqlite3.connect(f"file:{self.data}/journal.db?mode=ro", uri=True)) as journal:
+            return journal.execute("SELECT head_count FROM meta").fetchone()[0] > 0
+
+
 class FolderTest(ServeCase):
     """The journal's files are deleted, moved and replaced, under a server and between two of them."""
 
@@ -379,6 +420,12 @@ class FolderTest(ServeCase):
         done = self.holdfast("doctor")
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stdout, r"copy that was put back: nothing is granted for \d+ s more")
+        self.assertRegex(self.ok("server", "status").stdout, "leads, restored: grants nothing  +")
+        self.assertIn(self.status()["quiet_s"], range(23 * 3600, 24 * 3600 + 1))
+
+    def status(self):
+        (only,) = json.loads(self.ok("server", "status", "--json").stdout)["servers"]
+        return only
 
     def test_a_copy_of_the_folder_waits_until_clients_are_stopped(self):
         self.held()
@@ -404,6 +451,8 @@ class FolderTest(ServeCase):
         said = self.start_restored("--clients-stopped")
         self.assertEqual(said["quiet_s"], 0)
         self.ok("doctor")
+        self.assertEqual(self.status()["quiet_s"], 0)
+        self.assertNotIn("restored", self.ok("server", "status").stdout)
         later = self.ok("run", "other", "--", "sh", "-c", "echo $HOLDFAST_TOKEN").stdout.strip()
         self.assertGreater(later, token)
         self.ok("release", self.lease)
