@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,12 +10,13 @@ import unittest
 
 import harness
 from harness import PATIENCE
+from redis_server import die_with_parent
 from serve_access_test import AccessCase
 from serve_test import ServeCase
 
 
 class Etcd:
-    """One etcd for all cases, which only a user may use."""
+    """An etcd that only a user may use."""
 
     def __init__(self):
         self.process = subprocess.Popen(
@@ -27,8 +29,8 @@ class Etcd:
             sys.exit(77 if self.process.returncode == 77 else 1)
         self.facts = json.loads(line)
 
-    def journal(self):
-        return f"etcd://{self.facts['user']}{self.facts['place']}?leadership=2s"
+    def journal(self, leadership="2s"):
+        return f"etcd://{self.facts['user']}{self.facts['place']}?leadership={leadership}"
 
     def stop(self):
         self.process.stdin.close()
@@ -153,6 +155,61 @@ class ClusterTest(ServeCase):
         self.until(lambda: follower not in (self.roles(leader) or {follower: False}), "the paused server is off the list")
         self.servers[follower].send_signal(signal.SIGCONT)
         self.until(lambda: follower in (self.roles(leader) or {}), "it is on the list again")
+
+
+class ShardsTest(ServeCase):
+    def setUp(self):
+        super().setUp()
+        etcd = Etcd()  # Its user may use one journal only.
+        self.addCleanup(etcd.stop)
+        self.env["HOLDFAST_ETCD_PASSWORD"] = etcd.facts["secret"]
+        journal = etcd.journal("60s")  # A paused server keeps its lead for the whole case.
+        self.servers = {}
+        for _ in range(2):
+            server, said = self.serve("--listen", "127.0.0.1:0", "--journal", journal, "--shards", "4")
+            self.servers[said["address"]] = server
+        self.url = "holdfast://" + ",".join(self.servers)
+        self.env["HOLDFAST_STORE"] = self.url
+        self.until(lambda: self.led() == [2, 2], "each server leads two shards")
+
+    def led(self):
+        done = self.holdfast("server", "members", "--json", timeout=PATIENCE)
+        return [each["shards"] for each in json.loads(done.stdout)["members"]] if done.returncode == 0 else None
+
+    def test_ls_and_watch_go_on_without_the_shards_of_a_server_that_hangs(self):
+        leases = {f"job-{i}": self.ok("acquire", "--ttl", "120s", f"job-{i}").stdout.strip() for i in range(12)}
+        hanging = next(iter(self.servers.values()))
+        hanging.send_signal(signal.SIGSTOP)
+        self.addCleanup(hanging.send_signal, signal.SIGCONT)
+        done = self.holdfast("ls", "--json", timeout=PATIENCE)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        seen = {each["name"] for each in json.loads(done.stdout)}
+        self.assertTrue(seen and seen < set(leases), seen)
+        silent = set(re.findall(r"shard (\d): .*this list has none of its locks", done.stderr))
+        self.assertEqual(len(silent), 2, done.stderr)
+        self.assertIn("the list is incomplete", done.stderr)
+
+        watch = subprocess.Popen([harness.PROGRAM, "watch", "--json"], env=self.env, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                 preexec_fn=die_with_parent)
+        self.addCleanup(self.end, watch)
+        said = watch.stderr.readline() + watch.stderr.readline()
+        told = re.findall(r"shard (\d): .*changes of its locks are missing until it answers", said)
+        self.assertEqual(set(told), silent, said)
+        self.ok("release", leases[min(seen)])
+        event = json.loads(watch.stdout.readline())
+        self.assertEqual((event["event"], event["name"]), ("released", min(seen)))
+        hanging.send_signal(signal.SIGCONT)
+        for _ in silent:
+            self.assertEqual(json.loads(watch.stdout.readline())["event"], "missed")
+        hidden = min(set(leases) - seen)
+        self.ok("release", leases[hidden])
+        event = json.loads(watch.stdout.readline())
+        self.assertEqual((event["event"], event["name"]), ("released", hidden))
+        watch.send_signal(signal.SIGTERM)
+        self.assertEqual(watch.wait(timeout=PATIENCE), 0)
+        self.assertEqual({each["name"] for each in json.loads(self.ok("ls", "--json").stdout)},
+                         set(leases) - {min(seen), hidden})
 
 
 class RightsTest(AccessCase):

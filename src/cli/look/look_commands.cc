@@ -178,7 +178,7 @@ int ls_command(const LookOptions& options) {
     }
     return 0;
   }
-  complain("the list is incomplete: the locks named above are missing or shown in part");
+  complain("the list is incomplete: the lines above name what is missing or shown in part");
   return kExitUnhealthy;
 }
 

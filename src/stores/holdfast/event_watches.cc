@@ -71,6 +71,11 @@ port::WatchHandle EventWatches::begin(std::string prefix, port::EventSink sink) 
   })};
 }
 
+void EventWatches::miss(const port::WatchHandle& watch) {
+  const base::LocalLock lock(mutex_);
+  for (const WatchPtr& each : watches_) each->missed = each->missed || each == watch.impl;
+}
+
 bool EventWatches::has(const std::string& prefix) {
   return std::any_of(watches_.begin(), watches_.end(),
                      [&](const WatchPtr& each) { return each->prefix == prefix; });

@@ -38,6 +38,8 @@ class EventWatches : public std::enable_shared_from_this<EventWatches> {
       : loop_(loop), hear_(std::move(hear)) {}
 
   port::WatchHandle begin(std::string prefix, port::EventSink sink);
+  // The server has not confirmed that watch in time. When it does, kMissed comes first.
+  void miss(const port::WatchHandle& watch);
 
   // False: it is no event of a watch.
   bool on_event(std::string_view payload);

@@ -86,6 +86,17 @@ TEST(EventWatchesTest, ALossIsToldOnceAndBeforeWhatFollows) {
   EXPECT_THAT(all.told, ElementsAre("a/:missed a/", "a/:a/b", "a/:a/b"));
 }
 
+TEST(EventWatchesTest, AServerThatConfirmsTooLateIsALossOfThatWatchAlone) {
+  Listening all;
+  const auto confirmed = all.watch("a/");
+  const auto late = all.watch("b/");
+  all.watches->miss(late);
+  all.watches->joined("hf1:w:a/");
+  all.watches->joined("hf1:w:b/");
+  all.watches->joined("hf1:w:b/");
+  EXPECT_THAT(all.told, ElementsAre("b/:missed b/"));
+}
+
 TEST(EventWatchesTest, AHandleMayOutliveTheWatches) {
   Listening all;
   const auto handle = all.watch("a/");

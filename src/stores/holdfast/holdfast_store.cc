@@ -140,8 +140,23 @@ class HoldfastStore final : public redis::ScriptStore {
 
   void watch(std::string prefix, port::EventSink sink, base::BootInstant deadline,
              Done<port::WatchHandle> done) override {
+    begin_watch(std::move(prefix), std::move(sink), deadline,
+                [done = std::move(done)](Result<holdfast::BegunWatch> begun) {
+                  begun->unconfirmed ? done(*begun->unconfirmed) : done(std::move(begun->handle));
+                });
+  }
+  // As ServiceShard::watch(). It does not fail.
+  void begin_watch(std::string prefix, port::EventSink sink, base::BootInstant deadline,
+                   Done<holdfast::BegunWatch> done) {
     auto handle = watches_->begin(prefix, std::move(sink));
-    await_watch(std::move(prefix), deadline, std::move(handle), std::move(done));
+    await_watch(std::move(prefix), deadline,
+                [this, handle = std::move(handle),
+                 done = std::move(done)](const Result<void>& confirmed) mutable {
+                  holdfast::BegunWatch begun{std::move(handle)};
+                  if (!confirmed) begun.unconfirmed = confirmed.error();
+                  if (!confirmed) watches_->miss(begun.handle);
+                  done(std::move(begun));
+                });
   }
 
   void probe(base::BootInstant deadline, Done<std::vector<Finding>> done) override {
@@ -235,25 +250,23 @@ class HoldfastStore final : public redis::ScriptStore {
 
   // The server tells on this connection whether the subscriber's has the channel, and whether the
   // user may. The channel was asked for before, so it is rarely asked twice.
-  void await_watch(std::string prefix, base::BootInstant deadline, port::WatchHandle handle,
-                   Done<port::WatchHandle> done) {
-    subscriber_.ensure(
-        deadline, [this, prefix = std::move(prefix), deadline, handle = std::move(handle),
-                   done = std::move(done)](const Result<void>& subscribed) mutable {
-          if (!subscribed) return done(subscribed.error());
-          std::string wire = words({"HF1", "watch", "0", prefix, requests_.client()});
-          read(std::move(wire), deadline,
-               [this, prefix = std::move(prefix), deadline, handle = std::move(handle),
-                done = std::move(done)](const Result<Reply>& reply) mutable {
-                 if (!reply) return done(reply.error());
-                 if (reply->text == "yes") return done(std::move(handle));
-                 if (closing() || base::BootClock::now() >= deadline) {
-                   return done(Error(Errc::kUnavailable,
-                                     address_ + ": the server did not confirm the watch in time"));
-                 }
-                 await_watch(std::move(prefix), deadline, std::move(handle), std::move(done));
-               });
-        });
+  void await_watch(std::string prefix, base::BootInstant deadline, Done<void> done) {
+    subscriber_.ensure(deadline, [this, prefix = std::move(prefix), deadline,
+                                  done = std::move(done)](const Result<void>& subscribed) mutable {
+      if (!subscribed) return done(subscribed.error());
+      std::string wire = words({"HF1", "watch", "0", prefix, requests_.client()});
+      read(std::move(wire), deadline,
+           [this, prefix = std::move(prefix), deadline,
+            done = std::move(done)](const Result<Reply>& reply) mutable {
+             if (!reply) return done(reply.error());
+             if (reply->text == "yes") return done({});
+             if (closing() || base::BootClock::now() >= deadline) {
+               return done(Error(Errc::kUnavailable,
+                                 address_ + ": the server did not confirm the watch in time"));
+             }
+             await_watch(std::move(prefix), deadline, std::move(done));
+           });
+    });
   }
 
   struct PagedList {
@@ -413,9 +426,16 @@ Result<std::unique_ptr<port::Store>> open_shards(redis::RedisAddress address,
     for (const auto& each : stores) each->close(base::BootClock::now());
     return connected.error();
   }
-  std::vector<std::unique_ptr<port::Store>> opened;
-  for (auto& each : stores) opened.push_back(std::move(each));
-  return holdfast::make_sharded_store(std::move(opened));
+  std::vector<holdfast::ServiceShard> opened;
+  for (auto& each : stores) {
+    HoldfastStore& shard = *each;
+    opened.push_back(
+        {std::move(each), [&shard](std::string prefix, port::EventSink sink, base::BootInstant by,
+                                   Done<holdfast::BegunWatch> done) {
+           shard.begin_watch(std::move(prefix), std::move(sink), by, std::move(done));
+         }});
+  }
+  return holdfast::make_sharded_store(std::move(opened), *context.listener);
 }
 
 }  // namespace

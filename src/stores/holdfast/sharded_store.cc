@@ -25,9 +25,8 @@ using States = std::vector<Result<AcquisitionState>>;
 // The answers of all shards, which come on the loop, one at a time.
 template <typename T>
 struct Gathered {
-  std::vector<T> answers;
+  std::vector<Result<T>> answers;
   std::size_t left = 0;
-  std::optional<Error> failure;  // The first one.
 };
 
 Error of_shard(std::size_t shard, const Error& error) {
@@ -51,8 +50,12 @@ std::vector<Finding> joined(const std::vector<std::vector<Finding>>& found) {
 
 class ShardedStore final : public port::Store {
  public:
-  explicit ShardedStore(std::vector<std::unique_ptr<port::Store>> shards)
-      : shards_(std::move(shards)), renewals_(std::make_shared<ShardRenewals>(shards_)) {}
+  ShardedStore(std::vector<ServiceShard> shards, port::Listener& listener)
+      : listener_(listener),
+        shards_(stores_of(shards)),
+        renewals_(std::make_shared<ShardRenewals>(shards_)) {
+    for (ServiceShard& each : shards) watches_.push_back(std::move(each.watch));
+  }
 
   Guarantees guarantees() const override {
     Guarantees result = shards_.front()->guarantees();
@@ -144,26 +147,44 @@ class ShardedStore final : public port::Store {
   }
   port::Store& of(std::string_view name) { return *shards_[number_of(name)]; }
 
+  static std::vector<std::unique_ptr<port::Store>> stores_of(std::vector<ServiceShard>& shards) {
+    std::vector<std::unique_ptr<port::Store>> stores;
+    for (ServiceShard& each : shards) stores.push_back(std::move(each.store));
+    return stores;
+  }
+
   // Calls `ask` for each shard, and `done` with the answers in their order.
-  template <typename T, typename Ask>
-  void ask_all(const Ask& ask, Done<std::vector<T>> done) {
+  template <typename T, typename Ask, typename Gather>
+  void ask_all(const Ask& ask, Gather done) {
     auto gathered = std::make_shared<Gathered<T>>();
-    gathered->answers.resize(shards_.size());
+    gathered->answers.assign(shards_.size(), Error(Errc::kUnavailable, ""));
     gathered->left = shards_.size();
     for (std::size_t i = 0; i < shards_.size(); ++i) {
-      ask(*shards_[i], [gathered, i, done](Result<T> answer) {
-        if (answer) {
-          gathered->answers[i] = *std::move(answer);
-        } else if (!gathered->failure) {
-          gathered->failure = of_shard(i, answer.error());
-        }
-        if (--gathered->left > 0) return;
-        gathered->failure ? done(*gathered->failure) : done(std::move(gathered->answers));
+      ask(i, [gathered, i, done](Result<T> answer) {
+        gathered->answers[i] = std::move(answer);
+        if (--gathered->left == 0) done(std::move(gathered->answers));
       });
     }
   }
 
+  // The answers of the shards that have one, unless none has. `lack` says what the others leave
+  // out.
+  template <typename T>
+  Result<std::vector<T>> some_of(std::vector<Result<T>> all, const std::string& lack) const {
+    std::vector<T> good;
+    std::vector<Error> bad;
+    for (std::size_t shard = 0; shard < all.size(); ++shard) {
+      Result<T>& each = all[shard];
+      each ? good.push_back(*std::move(each)) : bad.push_back(of_shard(shard, each.error()));
+    }
+    if (good.empty()) return bad.front();
+    for (const Error& each : bad) listener_.on_alarm(each.message() + lack);
+    return good;
+  }
+
+  port::Listener& listener_;
   const std::vector<std::unique_ptr<port::Store>> shards_;
+  std::vector<decltype(ServiceShard::watch)> watches_;
   std::shared_ptr<ShardRenewals> renewals_;
 };
 
@@ -186,7 +207,7 @@ void ShardedStore::renew(std::vector<port::RenewItem> items, BootInstant deadlin
     auto& [shard, part] = *parts.begin();
     return renewals_->renew(shard, std::move(part.items), deadline, std::move(done));
   }
-  auto whole = std::make_shared<Gathered<Result<AcquisitionState>>>();
+  auto whole = std::make_shared<Gathered<AcquisitionState>>();
   whole->answers.assign(items.size(), AcquisitionState{});
   whole->left = parts.size();
   for (auto& [shard, part] : parts) {
@@ -205,10 +226,11 @@ void ShardedStore::list(std::string prefix, std::size_t limit, BootInstant deadl
                         Done<std::vector<LockInfo>> done) {
   using Locks = std::vector<LockInfo>;
   ask_all<Locks>(
-      [&](port::Store& shard, Done<Locks> told) {
-        shard.list(prefix, limit, deadline, std::move(told));
+      [&](std::size_t shard, Done<Locks> told) {
+        shards_[shard]->list(prefix, limit, deadline, std::move(told));
       },
-      [limit, done = std::move(done)](Result<std::vector<Locks>> found) {
+      [this, limit, done = std::move(done)](std::vector<Result<Locks>> answers) {
+        auto found = some_of(std::move(answers), "; this list has none of its locks");
         if (!found) return done(found.error());
         Locks all;
         for (Locks& each : *found) std::move(each.begin(), each.end(), std::back_inserter(all));
@@ -221,14 +243,23 @@ void ShardedStore::list(std::string prefix, std::size_t limit, BootInstant deadl
 
 void ShardedStore::watch(std::string prefix, port::EventSink sink, BootInstant deadline,
                          Done<port::WatchHandle> done) {
-  using Handles = std::vector<port::WatchHandle>;
-  ask_all<port::WatchHandle>(
-      [&](port::Store& shard, Done<port::WatchHandle> told) {
-        shard.watch(prefix, sink, deadline, std::move(told));
+  ask_all<BegunWatch>(
+      [&](std::size_t shard, Done<BegunWatch> told) {
+        watches_[shard](prefix, sink, deadline, std::move(told));
       },
-      [done = std::move(done)](Result<Handles> handles) {
-        if (!handles) return done(handles.error());
-        done(port::WatchHandle{std::make_shared<Handles>(*std::move(handles))});
+      [this, done = std::move(done)](std::vector<Result<BegunWatch>> answers) {
+        // Kept together with those that are confirmed, unless there is none.
+        auto handles = std::make_shared<std::vector<port::WatchHandle>>();
+        std::vector<Result<bool>> confirmed;
+        for (const Result<BegunWatch>& each : answers) {
+          if (each) handles->push_back(each->handle);
+          const auto trouble = each ? each->unconfirmed : std::optional<Error>(each.error());
+          confirmed.push_back(trouble ? Result<bool>(*trouble) : Result<bool>(true));
+        }
+        const auto some =
+            some_of(std::move(confirmed), "; changes of its locks are missing until it answers");
+        if (!some) return done(some.error());
+        done(port::WatchHandle{handles});
       });
 }
 
@@ -236,27 +267,29 @@ void ShardedStore::watch(std::string prefix, port::EventSink sink, BootInstant d
 // unless none does.
 void ShardedStore::probe(BootInstant deadline, Done<std::vector<Finding>> done) {
   using Findings = std::vector<Finding>;
-  const auto silent = std::make_shared<std::vector<Error>>();
   ask_all<Findings>(
-      [&](port::Store& shard, Done<Findings> told) {
-        shard.probe(deadline, [silent, told = std::move(told)](Result<Findings> found) {
-          if (found) return told(std::move(found));
-          silent->push_back(found.error());
-          told(Findings{{Severity::kProblem, "server", silent->back().message(),
-                         "'holdfast server status' shows which server leads the shard"}});
-        });
+      [&](std::size_t shard, Done<Findings> told) {
+        shards_[shard]->probe(deadline, std::move(told));
       },
-      [silent, shards = shards_.size(),
-       done = std::move(done)](const Result<std::vector<Findings>>& found) {
-        if (!found) return done(found.error());
-        silent->size() == shards ? done(silent->front()) : done(joined(*found));
+      [done = std::move(done)](const std::vector<Result<Findings>>& answers) {
+        std::vector<Findings> found;
+        bool some = false;
+        for (const Result<Findings>& each : answers) {
+          some = some || each;
+          found.push_back(
+              each ? *each
+                   : Findings{{Severity::kProblem, "server", each.error().message(),
+                               "'holdfast server status' shows which server leads the shard"}});
+        }
+        some ? done(joined(found)) : done(answers.front().error());
       });
 }
 
 }  // namespace
 
-std::unique_ptr<port::Store> make_sharded_store(std::vector<std::unique_ptr<port::Store>> shards) {
-  return std::make_unique<ShardedStore>(std::move(shards));
+std::unique_ptr<port::Store> make_sharded_store(std::vector<ServiceShard> shards,
+                                                port::Listener& listener) {
+  return std::make_unique<ShardedStore>(std::move(shards), listener);
 }
 
 }  // namespace holdfast::stores::holdfast

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,9 @@ struct Seen {
   std::uint32_t hangs = kShards;  // That shard does not answer.
   std::vector<std::size_t> asked = std::vector<std::size_t>(kShards);
   std::size_t given_up = 0;
+  std::set<std::uint32_t> silent{};  // These answer no question within its time.
+  std::vector<std::string> alarms{};
+  std::vector<port::EventSink> sinks = std::vector<port::EventSink>(kShards);
 
   template <typename Condition>
   bool await(Condition condition) {
@@ -73,21 +77,43 @@ class OneShard final : public port::UnaskedStore {
     ++seen_.given_up;
     seen_.changed.notify_all();
   }
+  void list(std::string, std::size_t, base::BootInstant,
+            port::Done<std::vector<LockInfo>> done) override {
+    if (seen_.silent.contains(shard_)) return done(silence());
+    LockInfo lock;
+    lock.name = "lock-" + std::to_string(shard_);
+    done(std::vector{lock});
+  }
+  void begin_watch(port::EventSink sink, const port::Done<BegunWatch>& done) {
+    seen_.sinks[shard_] = std::move(sink);
+    BegunWatch begun{{std::shared_ptr<void>(&seen_, [shard = shard_](void* seen) {
+      static_cast<Seen*>(seen)->sinks[shard] = nullptr;
+    })}};
+    if (seen_.silent.contains(shard_)) begun.unconfirmed = silence();
+    done(std::move(begun));
+  }
   void close(base::BootInstant) override { give_up_renewal(); }
 
  private:
+  static Error silence() { return {Errc::kUnavailable, "no answer in time"}; }
+
   const std::uint32_t shard_;
   Seen& seen_;
 };
 
-class ShardedStoreTest : public ::testing::Test {
+class ShardedStoreTest : public ::testing::Test, port::Listener {
  protected:
   ShardedStoreTest() {
-    std::vector<std::unique_ptr<port::Store>> shards;
+    std::vector<ServiceShard> shards;
     for (std::uint32_t shard = 0; shard < kShards; ++shard) {
-      shards.push_back(std::make_unique<OneShard>(shard, seen_));
+      auto one = std::make_unique<OneShard>(shard, seen_);
+      const auto watch = [&one = *one](const std::string&, port::EventSink sink, base::BootInstant,
+                                       const port::Done<BegunWatch>& done) {
+        one.begin_watch(std::move(sink), done);
+      };
+      shards.push_back({std::move(one), watch});
     }
-    store_ = make_sharded_store(std::move(shards));
+    store_ = make_sharded_store(std::move(shards), *this);
   }
   ~ShardedStoreTest() override { store_->close(BootClock::now()); }
 
@@ -120,8 +146,28 @@ class ShardedStoreTest : public ::testing::Test {
     seen_.hangs = shard;
   }
 
+  // The fake shards answer at once.
+  Result<std::vector<LockInfo>> list(std::size_t limit = 10) {
+    Result<std::vector<LockInfo>> told = Error(Errc::kUnavailable, "not answered");
+    store_->list("", limit, BootClock::now(),
+                 [&](Result<std::vector<LockInfo>> found) { told = std::move(found); });
+    return told;
+  }
+  Result<port::WatchHandle> watch() {
+    Result<port::WatchHandle> told = Error(Errc::kUnavailable, "not answered");
+    store_->watch(
+        "", [this](const LockEvent& event) { events_.push_back(event.name); }, BootClock::now(),
+        [&](Result<port::WatchHandle> handle) { told = handle; });
+    return told;
+  }
+
   Seen seen_;
+  std::vector<std::string> events_;
   std::unique_ptr<port::Store> store_;
+
+ private:
+  void on_push(const port::Push&) override {}
+  void on_alarm(const std::string& line) override { seen_.alarms.push_back(line); }
 };
 
 TEST_F(ShardedStoreTest, AShardThatHangsHoldsUpNoOtherOne) {
@@ -178,6 +224,51 @@ TEST_F(ShardedStoreTest, TheEndAnswersWhatWaits) {
   store_->close(BootClock::now());
   for (const auto& each : all) EXPECT_TRUE(each->states.has_value());
   EXPECT_TRUE(await_answer(*renew({item_of(0, 4)}))) << "afterwards the store itself answers";
+}
+
+TEST_F(ShardedStoreTest, AListHasTheLocksOfTheShardsThatAnswerAndNamesTheOthers) {
+  seen_.silent = {1};
+  const auto found = list();
+  ASSERT_TRUE(found) << found.error().message();
+  ASSERT_EQ(found->size(), 2U);
+  EXPECT_EQ(found->at(0).name, "lock-0");
+  EXPECT_EQ(found->at(1).name, "lock-2");
+  ASSERT_EQ(seen_.alarms.size(), 1U);
+  EXPECT_EQ(seen_.alarms.front(), "shard 1: no answer in time; this list has none of its locks");
+  EXPECT_EQ(list(1)->size(), 1U);
+}
+
+TEST_F(ShardedStoreTest, AListFailsWhereNoShardAnswers) {
+  seen_.silent = {0, 1, 2};
+  const auto found = list();
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().message(), "shard 0: no answer in time");
+  EXPECT_TRUE(seen_.alarms.empty());
+}
+
+// Its changes come when the shard answers again.
+TEST_F(ShardedStoreTest, AWatchGoesOnAtAShardThatDoesNotAnswer) {
+  seen_.silent = {2};
+  {
+    const auto handle = watch();
+    ASSERT_TRUE(handle) << handle.error().message();
+    ASSERT_EQ(seen_.alarms.size(), 1U);
+    EXPECT_TRUE(seen_.alarms.front().starts_with("shard 2: no answer in time;"));
+    for (std::uint32_t shard = 0; shard < kShards; ++shard) {
+      ASSERT_NE(seen_.sinks[shard], nullptr);
+      LockEvent event;
+      event.name = std::to_string(shard);
+      seen_.sinks[shard](event);
+    }
+    EXPECT_EQ(events_, (std::vector<std::string>{"0", "1", "2"}));
+  }
+  for (const port::EventSink& each : seen_.sinks) EXPECT_EQ(each, nullptr) << "it has ended";
+}
+
+TEST_F(ShardedStoreTest, AWatchFailsWhereNoShardAnswers) {
+  seen_.silent = {0, 1, 2};
+  EXPECT_FALSE(watch());
+  for (const port::EventSink& each : seen_.sinks) EXPECT_EQ(each, nullptr);
 }
 
 }  // namespace
