@@ -151,7 +151,7 @@ void Engine::ask(std::string request, BootInstant deadline, Replied replied) {
     links_[0]->send({std::move(request), deadline, [this, command, replied](Answer answer) {
                        if (!take(command)) return;
                        if (answer.fate == Fate::kDone) return replied(std::move(answer.reply));
-                       replied(Error(Errc::kUnavailable, this->address() + ": " + answer.why));
+                       replied(Error(answer.code, this->address() + ": " + answer.why));
                      }});
   });
 }

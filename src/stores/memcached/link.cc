@@ -18,6 +18,16 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTick{20};
 constexpr milliseconds kLongestPause{500};
 
+// Each of several addresses may be a server of its own. Clients that reach different ones would
+// hold one lock together for as long as they like. One address of each family is one machine.
+bool may_be_several(const std::vector<tcp::endpoint>& found) {
+  return std::any_of(found.begin(), found.end(), [&](const tcp::endpoint& other) {
+    return std::any_of(found.begin(), found.end(), [&](const tcp::endpoint& one) {
+      return one.protocol() == other.protocol() && one.address() != other.address();
+    });
+  });
+}
+
 }  // namespace
 
 Link::Link(asio::io_context& io, const MemcachedAddress& address, Hooks hooks)
@@ -79,7 +89,14 @@ void Link::begin() {
                                                       const Endpoints& found) {
         if (self->closed_ || self->generation_ != mine) return;
         if (error) return self->attempt_failed("the host's name: " + error.message());
-        self->connect_to(std::vector<tcp::endpoint>(found.begin(), found.end()), 0);
+        const std::vector<tcp::endpoint> endpoints(found.begin(), found.end());
+        if (may_be_several(endpoints)) {
+          return self->attempt_failed(
+              "the name stands for several addresses, each of which may be another server: clients "
+              "that choose among several could hold one lock twice: name one address",
+              Errc::kInvalidArgument);
+        }
+        self->connect_to(endpoints, 0);
       });
 }
 
@@ -110,7 +127,7 @@ void Link::connected() {
   schedule_flush();
 }
 
-void Link::attempt_failed(const std::string& why) {
+void Link::attempt_failed(const std::string& why, Errc code) {
   std::error_code ignored;
   socket_.close(ignored);
   ++generation_;
@@ -119,7 +136,7 @@ void Link::attempt_failed(const std::string& why) {
   next_try_ = BootClock::now() + std::min(kLongestPause, pause);
   ++failures_;
   auto failed = std::exchange(waiting_, {});
-  for (const Call& call : failed) call.done({Fate::kNotSent, {}, why});
+  for (const Call& call : failed) call.done({Fate::kNotSent, {}, why, code});
 }
 
 // --- Bytes

@@ -26,6 +26,7 @@
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 
+#include "holdfast/errc.h"
 #include "src/base/clock.h"
 #include "src/port/boot_timer.h"
 #include "src/stores/memcached/protocol/replies.h"
@@ -37,8 +38,9 @@ enum class Fate : std::uint8_t { kDone, kNotSent, kUnknown };
 
 struct Answer {
   Fate fate{};
-  Reply reply{};    // kDone
-  std::string why;  // Otherwise, for people.
+  Reply reply{};                   // kDone
+  std::string why;                 // Otherwise, for people.
+  Errc code = Errc::kUnavailable;  // The same for programs.
 };
 
 struct Call {
@@ -76,7 +78,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void begin();
   void connect_to(const std::vector<asio::ip::tcp::endpoint>& endpoints, std::size_t at);
   void connected();
-  void attempt_failed(const std::string& why);
+  void attempt_failed(const std::string& why, Errc code = Errc::kUnavailable);
   void schedule_flush();
   void flush();
   void read();
