@@ -18,14 +18,11 @@
 //   };
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <future>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,7 +31,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/faults/client_side.h"
-#include "tests/faults/process_harness.h"
+#include "tests/faults/server_cases.h"
 #include "tests/support/clock_shift.h"
 #include "tests/support/fault_proxy.h"
 #include "tests/support/foreign_port.h"
@@ -52,23 +49,6 @@ inline std::string at_port(std::uint16_t port) { return "127.0.0.1:" + std::to_s
 template <typename Place>
 std::string url_of(const typename Place::Server& server) {
   return Place::url_at(at_port(server.port()));
-}
-
-inline Lease hold_for(const Client& client, const std::string& name, milliseconds ttl) {
-  auto lease = client.mutex(name).acquire({.wait = kLong, .ttl = ttl});
-  if (!lease) throw std::runtime_error(lease.error().message());
-  return *std::move(lease);
-}
-
-inline bool nobody_holds(const Client& client, const std::string& name) {
-  const auto info = client.inspect(name);
-  return info && (!*info || (*info)->holders.empty());
-}
-
-// Holders of it as the store knows them.
-inline std::size_t holders_of(const Client& client, const std::string& name) {
-  const auto info = client.inspect(name).value();
-  return info ? info->holders.size() : 0;
 }
 
 template <typename Place>
@@ -131,26 +111,6 @@ TYPED_TEST_P(SqlServerTest, AnotherServerAtThePortIsAnErrorInTime) {
 }
 
 // --- The server stands still, or is cut off.
-
-// For longer than the lease: the holder is told first, and its late release frees nothing.
-template <typename Begin, typename End>
-void expect_told_before_another_holds(const Client& one, const Client& two, Begin begin, End end) {
-  Lease lease = hold_for(one, "a", 1s);
-  auto waiting = wait_for(two, "a");
-  begin();
-  EXPECT_TRUE(fires(lease.lost()));
-  const auto told = base::BootClock::now();
-  EXPECT_FALSE(lease.held());
-  end();
-  auto got = waiting.get();
-  const auto granted = base::BootClock::now();
-  ASSERT_TRUE(got) << got.error().message();
-  EXPECT_LT(told, granted);
-  EXPECT_GT(got->token(), lease.token());
-  EXPECT_FALSE(lease.release()) << "a zombie's release";
-  EXPECT_TRUE(got->renew());
-  EXPECT_EQ(holders_of(two, "a"), 1U);
-}
 
 TYPED_TEST_P(SqlServerTest, AHolderIsToldOfItsLossWhileTheServerIsPaused) {
   const auto server = TypeParam::start();
@@ -243,59 +203,20 @@ TYPED_TEST_P(SqlServerTest, AnAnswerThatBreaksOffIsLookedUp) {
 
 TYPED_TEST_P(SqlServerTest, WhenTheHolderIsKilledTenWaitersFollowInOrder) {
   const auto server = TypeParam::start();
-  ActorProcess holder(url_of<TypeParam>(*server));
-  ASSERT_EQ(holder.ask("acquire a 1000").word, "granted");
-  std::vector<Client> clients;
-  std::vector<std::future<Result<Lease>>> waiting;
-  for (int i = 0; i < 10; ++i) clients.push_back(connect(url_of<TypeParam>(*server)));
-  for (const Client& client : clients) waiting.push_back(wait_for(client, "a"));
-  holder.kill();
-  const auto killed = base::BootClock::now();
-  Token last;
-  for (auto& each : waiting) {
-    auto got = each.get();
-    ASSERT_TRUE(got) << got.error().message();
-    EXPECT_GT(got->token(), last);
-    last = got->token();
-    expect_released(*got);
-  }
-  EXPECT_LT(base::BootClock::now() - killed, 1s + kBusyMachine);
+  expect_ten_waiters_to_follow_a_killed_holder(url_of<TypeParam>(*server));
 }
 
 // Deadlocks, serialization failures and lock timeouts are not theirs to see.
 TYPED_TEST_P(SqlServerTest, ThirtyTwoProcessesOnOneNameSeeNoError) {
   const auto server = TypeParam::start(TypeParam::crowd_settings());
-  std::vector<std::unique_ptr<ActorProcess>> crowd;
   std::string url = url_of<TypeParam>(*server);
   url.replace(url.find("500ms"), 5, "30s");  // They connect all at once.
-  for (int i = 0; i < 32; ++i) crowd.push_back(std::make_unique<ActorProcess>(url));
-  for (const auto& each : crowd) each->send("churn a 10");
-  for (const auto& each : crowd) {
-    const Line done = each->answer(kLong);
-    EXPECT_EQ(done.word, "churned") << done.get("text");
-  }
-  EXPECT_TRUE(nobody_holds(connect(url), "a"));
+  expect_32_processes_to_see_no_error(url);
 }
 
 TYPED_TEST_P(SqlServerTest, AJumpOfTheClientsClockChangesNothing) {
   const auto server = TypeParam::start();
-  const ClockShift clock;
-  ActorOptions options;
-  options.clock_file = clock.path();
-  ActorProcess actor(options);
-  ASSERT_EQ(actor.ask("connect " + url_of<TypeParam>(*server)).word, "ok");
-  ASSERT_EQ(actor.ask("acquire a 2000").word, "granted");
-  for (const char* jump : {"3600000000000", "-7200000000000"}) {
-    const Line jumped = actor.ask(std::string("jump ") + jump);
-    EXPECT_GT(std::abs(jumped.number("seconds")), 3000) << "the clock has not jumped";
-    // Ahead it may have been suspended: the lease is in doubt until its next renewal.
-    EXPECT_NE(jumped.get("state"), "kLost");
-    EXPECT_EQ(actor.ask("renew").word, "ok");
-    EXPECT_EQ(actor.ask("state").get("state"), "kHeld");
-  }
-  const Client other = connect(url_of<TypeParam>(*server));
-  EXPECT_FALSE(*other.mutex("a").try_acquire());
-  EXPECT_EQ(actor.ask("release").word, "ok");
+  expect_a_clients_clock_to_change_nothing(url_of<TypeParam>(*server));
 }
 
 // --- The server's clock.

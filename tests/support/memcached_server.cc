@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "tests/support/clock_shift.h"
+
 namespace holdfast::support {
 namespace {
 
@@ -41,8 +43,8 @@ std::optional<std::string> MemcachedServer::unavailable() {
   return std::nullopt;
 }
 
-MemcachedServer::MemcachedServer(std::vector<std::string> arguments)
-    : arguments_(std::move(arguments)) {
+MemcachedServer::MemcachedServer(std::vector<std::string> arguments, std::string clock_shift_file)
+    : arguments_(std::move(arguments)), clock_shift_file_(std::move(clock_shift_file)) {
   if (const auto why = unavailable()) throw std::runtime_error(*why);
   start();
 }
@@ -53,8 +55,13 @@ void MemcachedServer::start() {
   std::vector<std::string> command = {memcached_program(), "-l", "127.0.0.1", "-p",
                                       std::to_string(port_.number()), "-U", "0", "-t", "1"};
   command.insert(command.end(), arguments_.begin(), arguments_.end());
-  process_ = std::make_unique<ChildProcess>(Command{
-      .arguments = as_memcached_user(command), .environment = {}, .output = folder_.file("log")});
+  std::vector<std::string> environment;
+  if (!clock_shift_file_.empty()) {
+    environment = {"LD_PRELOAD=" + clock_shim_library(), clock_shim_variable(clock_shift_file_)};
+  }
+  process_ = std::make_unique<ChildProcess>(Command{.arguments = as_memcached_user(command),
+                                                    .environment = environment,
+                                                    .output = folder_.file("log")});
   const auto until = std::chrono::steady_clock::now() + kPatience;
   const std::string mine = std::to_string(process_->pid());
   // Its own pid: another's answer is none.

@@ -30,8 +30,10 @@ class MemcachedServer {
   // Why no server can be had here; nothing: it can.
   static std::optional<std::string> unavailable();
 
-  // `arguments`: more of them, like {"-m", "2"}.
-  explicit MemcachedServer(std::vector<std::string> arguments = {});
+  // `arguments`: more of them, like {"-m", "2"}. `clock_shift_file`: its wall clock follows that
+  // file (clock_shift.h).
+  explicit MemcachedServer(std::vector<std::string> arguments = {},
+                           std::string clock_shift_file = {});
   ~MemcachedServer();
   MemcachedServer(const MemcachedServer&) = delete;
   MemcachedServer& operator=(const MemcachedServer&) = delete;
@@ -57,6 +59,7 @@ class MemcachedServer {
 
  private:
   const std::vector<std::string> arguments_;
+  const std::string clock_shift_file_;
   TempFolder folder_{"memcached"};
   ReservedPort port_;
   std::unique_ptr<ChildProcess> process_;
