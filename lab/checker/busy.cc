@@ -122,7 +122,8 @@ class BusyRule {
   void add_steps(const Presence& one) {
     const Call& call = one.acquisition != nullptr ? one.acquisition->acquire : one.attempt->call;
     const Event& begun = ledger_.event(call.invoke);
-    const Token token = one.acquisition != nullptr ? one.acquisition->token : Token{};
+    const bool ordered = options_.fenced && one.acquisition != nullptr;
+    const Token token = ordered ? one.acquisition->token : Token{};
     const std::uint32_t ticket = add_ticket(begun, token);
     const bool granted = one.acquisition != nullptr;
     if (begun.wait_ns > 0) {

@@ -46,6 +46,7 @@ CheckOptions options_of(const History& history) {
   options.grace_ns = history.limits->grace_ns;
   options.linger_ns = history.limits->linger_ns;
   options.extends = history.limits->extends;
+  options.fenced = history.limits->fenced;
   if (!history.limits->busy) options.busy_samples = 0;
   return options;
 }
@@ -81,11 +82,11 @@ Verdict check(const History& history, const CheckOptions& options) {
   verdict.acquisitions = ledger.acquisitions.size();
   verdict.refused_writes = ledger.refused.size();
   for (const Violation& problem : ledger.problems) findings.add(problem);
-  check_store_order(ledger, verdict, findings);
+  check_store_order(ledger, options, verdict, findings);
   check_beliefs(ledger, findings);
   check_resource(ledger, findings);
   check_refusals(ledger, findings);
-  check_tokens_over_losses(ledger, findings);
+  if (options.fenced) check_tokens_over_losses(ledger, findings);
   check_deadlines(ledger, findings);
   check_liveness(ledger, options, findings);
   check_busy(ledger, options, verdict, findings);

@@ -2,10 +2,10 @@
 //
 // Guarantee: every reported violation did happen (or the history contradicts itself), by the
 // definitions of docs/design/0007-lab-checker.md. Doubtful stamps are read in favour of the lock.
-// For exclusive and shared locks with tokens the verdict on V0 is exact: an exhaustive search over
-// the granted calls would give the same. V1, V2 and V3 are exact by definition. Not guaranteed: to
-// notice every illegal busy answer (they are judged on samples), a violation between the two stamps
-// of a change of incarnation, or one of a lease that had a single contender.
+// For exclusive and shared locks with fencing tokens the verdict on V0 is exact: an exhaustive
+// search over the granted calls would give the same. V1, V2 and V3 are exact by definition. Not
+// guaranteed: to notice every illegal busy answer (they are judged on samples), a violation between
+// the two stamps of a change of incarnation, or one of a lease that had a single contender.
 //
 // Thread-safety: check() is a pure function. Time: as in the history. Complexity: O(n log n) for n
 // events, plus locks times faults; the samples have a limit of their own.
@@ -34,6 +34,8 @@ struct CheckOptions {
   // A server that comes back gives every lease its whole length again. A release that it answered
   // shortly before its end may be forgotten.
   bool extends = false;
+  // Whether the store promises that tokens grow. If not, nothing is concluded from their order.
+  bool fenced = true;
   // The difference of two clocks' rates, in parts per million.
   std::int64_t drift_ppm = 10'000;
   std::size_t busy_samples = 1000;

@@ -92,6 +92,28 @@ TEST(CheckerTest, TheSameTokenForTwoIsIllegal) {
   expect_only(judge(story), Class::kV0, "token-twice");
 }
 
+// A store without fencing tokens is judged by everything but their order.
+TEST(CheckerTest, WithoutFencingOnlyTheOrderOfTokensIsNotJudged) {
+  CheckOptions unfenced;
+  unfenced.fenced = false;
+  Story lower;
+  lower.acquire(1, 0, 10, {.token = 2, .deadline = 15});
+  lower.acquire(2, 20, 30, {.token = 1, .deadline = 35});
+  lower.acquire(3, 40, 50, {.token = 1, .deadline = 55});
+  EXPECT_TRUE(check(lower.history(), unfenced).clean());
+  EXPECT_FALSE(judge(lower).clean());
+  Story together = one_holder();
+  together.acquire(2, 20, 30, {.token = 2, .deadline = 150});
+  EXPECT_EQ(check(together.history(), unfenced).count(Class::kV0), 1U);
+  EXPECT_EQ(check(together.history(), unfenced).count(Class::kV1), 1U);
+  Story stranger = one_holder();
+  stranger.call(Kind::kRelease, 2, 20, 25, Outcome::kReleased, {.id = 1});
+  expect_only(check(stranger.history(), unfenced), Class::kV0, "release-by-stranger");
+  Story busy = one_holder();
+  busy.acquire(3, 61, 70, {.outcome = Outcome::kBusy});
+  expect_only(check(busy.history(), unfenced), Class::kV0, "busy-without-holder");
+}
+
 TEST(CheckerTest, ReadersShareAndAWriterWaitsForAll) {
   Story story;
   story.acquire(1, 0, 10, {.mode = ModeKind::kShared, .token = 5, .deadline = 100});

@@ -29,9 +29,10 @@ class Findings {
 std::string overlap_text(const Ledger& ledger, const Span& earlier, const Span& later,
                          std::string_view who_thought);
 
-void check_store_order(const Ledger& ledger, Verdict& verdict, Findings& findings);  // V0
-void check_beliefs(const Ledger& ledger, Findings& findings);                        // V1
-void check_resource(const Ledger& ledger, Findings& findings);                       // V2
+void check_store_order(const Ledger& ledger, const CheckOptions& options, Verdict& verdict,
+                       Findings& findings);                               // V0
+void check_beliefs(const Ledger& ledger, Findings& findings);             // V1
+void check_resource(const Ledger& ledger, Findings& findings);            // V2
 void check_refusals(const Ledger& ledger, Findings& findings);            // of the resource
 void check_tokens_over_losses(const Ledger& ledger, Findings& findings);  // V2
 void check_deadlines(const Ledger& ledger, Findings& findings);           // V3

@@ -17,6 +17,7 @@ struct Limits {
   bool busy = true;            // Whether refused tries are judged.
   std::int64_t linger_ns = 0;  // How long a store may still refuse others after a lease.
   bool extends = false;        // A server that comes back gives each lease its whole length again.
+  bool fenced = true;          // The store promises that tokens grow.
 
   friend bool operator==(const Limits&, const Limits&) = default;
 };

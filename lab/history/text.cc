@@ -137,7 +137,7 @@ void write(const History& history, std::ostream& out) {
   if (const auto& limits = history.limits) {
     out << "limits " << limits->wake_ns << ' ' << limits->grace_ns << ' '
         << (limits->busy ? "yes" : "no") << ' ' << limits->linger_ns
-        << (limits->extends ? " extends" : "") << '\n';
+        << (limits->extends ? " extends" : "") << (limits->fenced ? "" : " unfenced") << '\n';
   }
   for (const std::string& name : history.locks) out << "lock " << name << '\n';
   for (const std::string& name : history.targets) out << "target " << name << '\n';
@@ -159,10 +159,16 @@ Result<void> TextReader::take_limits(std::string_view line) {
   const bool earlier = line.empty();
   const bool lingers =
       earlier || (parse(next_word(line), limits.linger_ns) && limits.linger_ns >= 0);
-  limits.extends = line == "extends";
-  const bool whole = lingers && (line.empty() || limits.extends);
-  if (!read || !whole || (busy != "yes" && busy != "no")) {
-    return malformed("not 'limits WAKE GRACE yes|no LINGERS [extends]'");
+  const auto take = [&line](std::string_view word) {
+    std::string_view rest = line;
+    if (next_word(rest) != word) return false;
+    line = rest;
+    return true;
+  };
+  limits.extends = take("extends");
+  limits.fenced = !take("unfenced");
+  if (!read || !lingers || !line.empty() || (busy != "yes" && busy != "no")) {
+    return malformed("not 'limits WAKE GRACE yes|no LINGERS [extends] [unfenced]'");
   }
   if (history_.limits) return malformed("limits twice");
   if (!history_.events.empty()) return malformed("limits after the first event");

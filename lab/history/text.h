@@ -1,7 +1,8 @@
 // A history as text: one event a line, readable by people and by line tools.
 //
 //   holdfast-history 1
-//   limits 3000000000 5000000000 yes 0  wake and grace in ns, busy, lingers, perhaps "extends"
+//   limits 3000000000 5000000000 yes 0  wake and grace in ns, busy, lingers; perhaps "extends",
+//                                       and perhaps "unfenced"
 //   lock orders/42                      the locks in the order of their numbers, then the targets
 //   target redis-1
 //   1000 acquire invoke p=1 call=7 ttl=30000000000

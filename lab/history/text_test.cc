@@ -55,7 +55,7 @@ TEST(HistoryTextTest, WhatIsWrittenIsReadBackEqual) {
     History history;
     history.locks = {"orders/42", "a name = with # oddities"};
     history.targets = {"redis-1", "client 3"};
-    if (dice.one_in(2)) history.limits = {5, 7, dice.one_in(2), 3};
+    if (dice.one_in(2)) history.limits = {5, 7, dice.one_in(2), 3, dice.one_in(2), dice.one_in(2)};
     std::int64_t at = -100;
     for (int i = 0; i < 20; ++i) {
       at += static_cast<std::int64_t>(dice.below(3));
@@ -107,6 +107,7 @@ TEST(HistoryTextTest, AMalformedLineIsRefusedWithItsNumber) {
       {"limits 1 2 yes 3 4", "limits WAKE GRACE"},
       {"limits 1 2 yes -3", "limits WAKE GRACE"},
       {"limits 1 2 yes 3 extend", "limits WAKE GRACE"},
+      {"limits 1 2 yes 3 unfenced extends", "limits WAKE GRACE"},
       {"limits 1 2 yes\nlimits 1 2 yes", "limits twice"},
       {"5 death mark\nlimits 1 2 yes", "limits after the first event"},
   };

@@ -71,7 +71,6 @@ class Cells {
     if (topology == nullptr) return;
     name_ = topology->name;
     one_process_ = topology->one_process;
-    fenced_ = topology->fenced;
     exclusive_only_ = topology->exclusive_only;
     on_.store.proxy = topology->has_proxies();
   }
@@ -83,7 +82,6 @@ class Cells {
     cell.workloads = mixed(one_process_);
     if (exclusive_only_) leave_exclusive(cell.workloads);
     cell.nemeses = std::move(nemeses);
-    expect_tokens(cell);
     return cell;
   }
 
@@ -101,7 +99,6 @@ class Cells {
       cell.workloads = work_named(own.work, one_process_);
       if (exclusive_only_) leave_exclusive(cell.workloads);
     }
-    expect_tokens(cell);
     cells_.push_back(std::move(cell));
   }
 
@@ -110,16 +107,9 @@ class Cells {
   std::vector<Scenario> take() && { return std::move(cells_); }
 
  private:
-  // A grant that is on its way for long has an older token than those granted meanwhile.
-  void expect_tokens(Scenario& cell) const {
-    Expected& order = cell.expect[static_cast<std::size_t>(Class::kV0)];
-    if (!fenced_ && order == Expected::kNone) order = Expected::kMay;
-  }
-
   Scenario on_;
   std::string name_;
   bool one_process_ = false;
-  bool fenced_ = true;
   bool exclusive_only_ = false;
   std::vector<Scenario> cells_;
 };

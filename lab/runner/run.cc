@@ -179,8 +179,8 @@ class Run {
     result.history.locks = lock_names(scenario_, prefix_);
     result.history.targets = target_names(scenario_);
     const CheckOptions options = check_options(scenario_);
-    result.history.limits = {options.wake_ns, options.grace_ns, options.busy_samples > 0,
-                             options.linger_ns, options.extends};
+    result.history.limits = {options.wake_ns,   options.grace_ns, options.busy_samples > 0,
+                             options.linger_ns, options.extends,  options.fenced};
   }
 
   const Scenario& scenario_;

@@ -116,6 +116,7 @@ CheckOptions check_options(const Scenario& scenario) {
   if (scenario.topology != nullptr) {
     options.linger_ns = std::chrono::nanoseconds(scenario.topology->lingers).count();
     options.extends = scenario.topology->extends;
+    options.fenced = scenario.topology->fenced;
   }
   if (!scenario.judge_busy) options.busy_samples = 0;
   return options;

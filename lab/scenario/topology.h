@@ -63,7 +63,7 @@ struct Topology {
   std::string version_function{};   // Or a C function of a linked library: const char* f(void).
   std::string wall_clock = "none";  // The clock that the store reads: none, server, clients.
   std::string fixed_clock{};        // Why the servers' clock cannot jump; empty if it can.
-  bool fenced = true;               // false: tokens need not grow, so every cell may show V0.
+  bool fenced = true;               // false: tokens need not grow, so their order is not judged.
   bool exclusive_only = false;      // No readers, permits or values: work with them is left out.
   bool direct = false;  // Servers tell clients each other's addresses, so no proxy stands between.
   // The servers replace a lost leader themselves, and the new one may lack changes. So a fault of a
