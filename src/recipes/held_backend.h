@@ -55,7 +55,8 @@ struct HeldTerms {
   std::function<port::Findings(const sql::Rows& rows)> judge;
 
   std::function<bool(const sql::Answer&)> is_busy;  // A refusal that says: somebody has it.
-  std::function<Errc(const sql::Answer&)> code_of;  // Any other refusal.
+  // Any other refusal, or why there is no connection.
+  std::function<Errc(const sql::Answer&)> code_of;
 };
 
 std::shared_ptr<Backend> make_held_backend(HeldTerms terms, port::Loop& loop);

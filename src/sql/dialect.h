@@ -61,6 +61,12 @@ enum class Failure : std::uint8_t {
   kReadOnly
 };
 
+// The error of a failure that has nothing to do with the store's own tables.
+inline Errc code_of(Failure failure) {
+  if (failure == Failure::kPermission) return Errc::kPermissionDenied;
+  return failure == Failure::kSettings ? Errc::kInvalidArgument : Errc::kUnavailable;
+}
+
 class Dialect {
  public:
   // One question while a store is opened. Errors: as of a Question, but never kOutcomeUnknown.

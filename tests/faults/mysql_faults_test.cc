@@ -202,6 +202,11 @@ TEST_F(MysqlFaultsTest, AWrongPasswordAndAMissingRightAreTold) {
   ASSERT_TRUE(wrong);
   EXPECT_EQ(wrong->code(), Errc::kPermissionDenied) << wrong->message();
   EXPECT_EQ(wrong->message().find("seven-wrong"), std::string::npos);
+  for (const char* recipe : {"?recipe=get-lock", "?recipe=for-update", "?recipe=row"}) {
+    const auto beside = refusal(url("seven-wrong") + recipe);
+    ASSERT_TRUE(beside);
+    EXPECT_EQ(beside->code(), Errc::kPermissionDenied) << beside->message();
+  }
   // Demoted while it is connected: this user may not write to such a server.
   UrlSite site(url("right"));
   Client alice(site, "alice");

@@ -155,6 +155,39 @@ TEST_F(PostgresFaultsTest, AWrongPasswordIsToldAndNotShown) {
   ASSERT_TRUE(wrong);
   EXPECT_EQ(wrong->code(), Errc::kPermissionDenied) << wrong->message();
   EXPECT_EQ(wrong->message().find("seven-wrong"), std::string::npos);
+  const auto none = refusal("postgres://app@127.0.0.1:" + std::to_string(guarded.port()) +
+                            "/postgres");
+  ASSERT_TRUE(none);
+  EXPECT_EQ(none->code(), Errc::kPermissionDenied) << none->message();
+  const std::string elsewhere = url("right") + "-not-there";
+  const auto missing = refusal(elsewhere);
+  ASSERT_TRUE(missing);
+  EXPECT_EQ(missing->code(), Errc::kInvalidArgument) << missing->message();
+  EXPECT_NE(missing->message().find("CREATE DATABASE"), std::string::npos) << missing->message();
+  for (const char* recipe : {"?recipe=advisory", "?recipe=advisory-xact"}) {
+    const auto beside = refusal(url("seven-wrong") + recipe);
+    ASSERT_TRUE(beside);
+    EXPECT_EQ(beside->code(), Errc::kPermissionDenied) << beside->message();
+    const auto nowhere = refusal(elsewhere + recipe);
+    ASSERT_TRUE(nowhere);
+    EXPECT_EQ(nowhere->code(), Errc::kInvalidArgument) << nowhere->message();
+  }
+}
+
+// The server says it in its own language, so its words tell nothing.
+TEST_F(PostgresFaultsTest, AWrongPasswordIsToldInAnyLanguage) {
+  ::setenv("LANGUAGE", "de", 1);
+  PostgresServer guarded({.tcp = true, .passwords = true, .settings = {"lc_messages=C.UTF-8"}});
+  ::unsetenv("LANGUAGE");
+  const std::string at = "@127.0.0.1:" + std::to_string(guarded.port()) + "/postgres";
+  const auto wrong = refusal("postgres://app:seven-wrong" + at);
+  ASSERT_TRUE(wrong);
+  if (wrong->message().find("password") != std::string::npos) {
+    GTEST_SKIP() << "SKIPPED: this PostgreSQL has no German words: " << wrong->message();
+  }
+  EXPECT_EQ(wrong->code(), Errc::kPermissionDenied) << wrong->message();
+  EXPECT_EQ(wrong->message().find("28P01"), std::string::npos) << wrong->message();
+  EXPECT_EQ(wrong->message().find(".c:"), std::string::npos) << wrong->message();
 }
 
 TEST_F(PostgresFaultsTest, LocksWorkThroughATransactionPooler) {

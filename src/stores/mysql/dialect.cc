@@ -290,7 +290,7 @@ sql::Request MysqlDialect::value(const std::string& name) const {
 
 // --- The server
 
-sql::Failure MysqlDialect::failure_of(const sql::Answer& answer) const {
+sql::Failure failure_of(const sql::Answer& answer) {
   using sql::Failure;
   const auto is = [&](auto... codes) { return ((answer.code == codes) || ...); };
   // Lock timeouts, deadlocks, a record that changed since it was read, and a full server.

@@ -23,6 +23,9 @@ namespace holdfast::stores::mysql {
 
 inline constexpr int kFormat = 1;
 
+// What a request was refused for, or why it was not sent.
+sql::Failure failure_of(const sql::Answer& answer);
+
 class MysqlDialect final : public sql::Dialect {
  public:
   explicit MysqlDialect(const MysqlAddress& address);
@@ -43,7 +46,9 @@ class MysqlDialect final : public sql::Dialect {
   sql::Request write(const sql::Writes& writes) override;
   std::size_t most_apart() const override { return 32; }
 
-  sql::Failure failure_of(const sql::Answer& answer) const override;
+  sql::Failure failure_of(const sql::Answer& answer) const override {
+    return mysql::failure_of(answer);
+  }
   std::string tables() const override { return "the tables " + prefix_ + "*"; }
   int format() const override { return kFormat; }
   Result<FoundTables> find_tables(const Ask& ask) const override;

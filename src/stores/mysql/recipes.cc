@@ -7,6 +7,7 @@
 #include "src/recipes/held_backend.h"
 #include "src/recipes/recipe_store.h"
 #include "src/stores/mysql/connection.h"
+#include "src/stores/mysql/dialect.h"
 #include "src/stores/mysql/row_recipe.h"
 #include "src/stores/mysql/text.h"
 
@@ -120,12 +121,7 @@ Result<void> check_connection(const std::string& place, const sql::Rows& rows,
 
 }  // namespace
 
-Errc code_of(const sql::Answer& answer) {
-  const auto denied = {"1044", "1045", "1142", "1143", "1227"};
-  return std::find(denied.begin(), denied.end(), answer.code) == denied.end()
-             ? Errc::kUnavailable
-             : Errc::kPermissionDenied;
-}
+Errc code_of(const sql::Answer& answer) { return sql::code_of(failure_of(answer)); }
 
 void add_recipe_finding(port::Findings& findings) {
   port::add(findings, Severity::kWarning, "recipe",

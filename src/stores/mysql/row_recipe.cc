@@ -232,10 +232,8 @@ class RowBackend final : public recipes::Backend, public std::enable_shared_from
   }
 
   Error error_of(const Answer& answer) const {
-    const Errc code = answer.fate == Fate::kUnknown   ? Errc::kOutcomeUnknown
-                      : answer.fate == Fate::kRefused ? code_of(answer)
-                                                      : Errc::kUnavailable;
-    return {code, place_ + ": " + answer.message};
+    const bool unknown = answer.fate == Fate::kUnknown;
+    return {unknown ? Errc::kOutcomeUnknown : code_of(answer), place_ + ": " + answer.message};
   }
   Error unanswered(const Answer& answer) const {
     const Error error = error_of(answer);

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -48,11 +49,38 @@ std::string name_of(const std::string& text) {
 
 }  // namespace
 
-std::string_view advice_on(std::string_view why) {
-  const auto has = [why](std::string_view part) { return why.find(part) != why.npos; };
-  if (has("FATAL:  database \"") && has("does not exist")) {
-    return ": make it with CREATE DATABASE, or name another one in the URL";
+// "FATAL:  28P01: password authentication failed" and, in the next line, "LOCATION:  auth_failed,
+// auth.c:326". Everything but the code is in the language of the server or of this process.
+std::string take_code(std::string& words) {
+  std::string code;
+  std::string kept;
+  std::istringstream lines(std::exchange(words, {}));
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = line.find(":  ");
+    if (at == line.npos) {
+      kept += line + '\n';
+      continue;
+    }
+    const std::string_view said = std::string_view(line).substr(at + 3);
+    const std::string_view place = said.substr(std::min(said.rfind(".c:"), said.size()));
+    if (place.size() > 3 && place.find_first_not_of("0123456789", 3) == place.npos) continue;
+    const bool has_code = said.size() > 7 && said.substr(5, 2) == ": " &&
+                          std::all_of(said.begin(), said.begin() + 5, [](char c) {
+                            return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z');
+                          });
+    if (has_code) {
+      code = said.substr(0, 5);
+      line.erase(at + 3, 7);
+    }
+    kept += line + '\n';
   }
+  words = std::move(kept);
+  return code;
+}
+
+std::string_view advice_on(std::string_view code, std::string_view why) {
+  const auto has = [why](std::string_view part) { return why.find(part) != why.npos; };
+  if (code == "3D000") return ": make it with CREATE DATABASE, or name another one in the URL";
   if (has("hostaddr of a service")) return ": unset PGSERVICE, or remove the hostaddr there";
   if (has("definition of service")) return ": unset PGSERVICE, or name a service that there is";
   return {};
@@ -82,9 +110,8 @@ PostgresConnection::Progress PostgresConnection::start() {
   names.push_back(nullptr);
   values.push_back(nullptr);
   connection_ = PQconnectStartParams(names.data(), values.data(), 0);
-  if (connection_ == nullptr || PQstatus(connection_) == CONNECTION_BAD) {
-    return Progress::kFailed;
-  }
+  if (connection_ == nullptr || PQstatus(connection_) == CONNECTION_BAD) return failed();
+  PQsetErrorVerbosity(connection_, PQERRORS_VERBOSE);
   if (goes_elsewhere(connection_)) {
     last_words_ = "libpq would connect to the hostaddr of a service instead of the URL's host";
     return Progress::kFailed;
@@ -93,12 +120,23 @@ PostgresConnection::Progress PostgresConnection::start() {
   return Progress::kGoesOn;
 }
 
+PostgresConnection::Progress PostgresConnection::failed() {
+  if (connection_ == nullptr) return Progress::kFailed;
+  std::string words = PQerrorMessage(connection_);
+  code_ = take_code(words);
+  // libpq has not asked the server then.
+  if (PQconnectionNeedsPassword(connection_) == 1) code_ = "28P01";
+  last_words_ = one_line(std::move(words));
+  return Progress::kFailed;
+}
+
 PostgresConnection::Progress PostgresConnection::proceed(short /*events*/) {
   polling_ = PQconnectPoll(connection_);
-  if (polling_ == PGRES_POLLING_FAILED) return Progress::kFailed;
+  if (polling_ == PGRES_POLLING_FAILED) return failed();
   if (polling_ != PGRES_POLLING_OK) return Progress::kGoesOn;
+  PQsetErrorVerbosity(connection_, PQERRORS_DEFAULT);
   if (PQsetnonblocking(connection_, 1) != 0 || PQenterPipelineMode(connection_) != 1) {
-    return Progress::kFailed;
+    return failed();
   }
   PQsetNoticeProcessor(
       connection_, [](void*, const char*) {}, nullptr);
@@ -214,7 +252,7 @@ bool PostgresConnection::take(PGresult* result, const Sink& sink) {
 std::string PostgresConnection::error() const {
   if (connection_ == nullptr) return "no memory for a connection";
   std::string why = last_words_.empty() ? one_line(PQerrorMessage(connection_)) : last_words_;
-  why += advice_on(why);
+  why += advice_on(code_, why);
   if (is_of_another_server(why)) {
     why += ": no PostgreSQL server is there: check the URL's host and port";
   }

@@ -21,9 +21,12 @@
 
 namespace holdfast::stores::postgres {
 
-// The caller's next step when no connection was made for this reason, in libpq's words; empty: the
-// URL and the environment are not to blame.
-std::string_view advice_on(std::string_view why);
+// Takes the SQLSTATE of the server's last error out of libpq's verbose words, and the place in the
+// server's source, too. Empty: the server has said nothing.
+std::string take_code(std::string& words);
+// The caller's next step when no connection was made for this reason, by the server's code and
+// libpq's words; empty: the URL and the environment are not to blame.
+std::string_view advice_on(std::string_view code, std::string_view why);
 // Whether libpq's words tell of a server that does not speak PostgreSQL's protocol.
 bool is_of_another_server(std::string_view why);
 
@@ -42,6 +45,7 @@ class PostgresConnection final : public sql::Connection {
   bool takes_more() const override { return true; }
   bool send(const sql::Request& request) override;
   bool receive(short events, const Sink& sink) override;
+  std::string error_code() const override { return code_; }
   std::string error() const override;
   // The server's process, as it said at log-in; a pooler says another number.
   int process_id() const { return connection_ == nullptr ? 0 : PQbackendPID(connection_); }
@@ -54,6 +58,7 @@ class PostgresConnection final : public sql::Connection {
     sql::Answer answer{sql::Fate::kUnknown};
   };
 
+  Progress failed();
   const std::string& known_name_of(const std::string& text);
   bool prepare(const std::string& text, Sent& sent);
   bool take(PGresult* result, const Sink& sink);
@@ -63,6 +68,7 @@ class PostgresConnection final : public sql::Connection {
   PGconn* connection_ = nullptr;
   PostgresPollingStatusType polling_ = PGRES_POLLING_WRITING;
   bool connected_ = false;
+  std::string code_;  // Why no connection was made.
   std::string last_words_;
   std::deque<Sent> sent_;
   std::vector<std::pair<std::string, std::string>> names_;  // They belong to the newest texts.

@@ -116,18 +116,19 @@ sql::Request PostgresDialect::write(const sql::Writes& writes) {
   return {text, arrays.params()};
 }
 
-sql::Failure PostgresDialect::failure_of(const sql::Answer& answer) const {
+sql::Failure failure_of(const sql::Answer& answer) {
   using sql::Failure;
-  if (answer.fate == sql::Fate::kNotSent) {  // libpq has only words for it.
+  const auto is = [&](auto... codes) { return ((answer.code == codes) || ...); };
+  if (answer.fate == sql::Fate::kNotSent) {
     const std::string& why = answer.message;
     // The right server may come back there, so that waiters keep waiting.
     if (is_of_another_server(why)) return Failure::kOther;
-    const bool refused = contains(why, "authentication") || contains(why, "permission denied") ||
-                         contains(why, "FATAL:  role ") || contains(why, "certificate");
+    // The server's errors have codes; those of libpq, and of some poolers, have only words.
+    const bool refused = is("28000", "28P01", "42501") || contains(why, "authentication") ||
+                         contains(why, "certificate");
     if (refused) return Failure::kPermission;
-    return advice_on(why).empty() ? Failure::kOther : Failure::kSettings;
+    return advice_on(answer.code, why).empty() ? Failure::kOther : Failure::kSettings;
   }
-  const auto is = [&](auto... codes) { return ((answer.code == codes) || ...); };
   // Deadlocks, serialization failures, lock timeouts, races, and forgotten plans.
   if (is("40001", "40P01", "55P03", "22012", "26000", "42P05", "0A000")) {
     return Failure::kChangedNothing;

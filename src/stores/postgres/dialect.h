@@ -16,6 +16,9 @@
 
 namespace holdfast::stores::postgres {
 
+// What a request was refused for, or why it was not sent.
+sql::Failure failure_of(const sql::Answer& answer);
+
 class PostgresDialect final : public sql::Dialect {
  public:
   explicit PostgresDialect(const PostgresAddress& address)
@@ -42,7 +45,9 @@ class PostgresDialect final : public sql::Dialect {
   sql::Request write(const sql::Writes& writes) override;
   std::size_t most_apart() const override { return 32; }
 
-  sql::Failure failure_of(const sql::Answer& answer) const override;
+  sql::Failure failure_of(const sql::Answer& answer) const override {
+    return postgres::failure_of(answer);
+  }
   std::string tables() const override { return "the schema " + schema_; }
   int format() const override { return kFormat; }
   Result<FoundTables> find_tables(const Ask& ask) const override;

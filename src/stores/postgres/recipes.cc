@@ -9,6 +9,7 @@
 #include "src/recipes/held_backend.h"
 #include "src/recipes/recipe_store.h"
 #include "src/stores/postgres/connection.h"
+#include "src/stores/postgres/dialect.h"
 
 namespace holdfast::stores::postgres {
 namespace {
@@ -206,9 +207,8 @@ Result<std::unique_ptr<port::Store>> make_recipe_store(const PostgresAddress& ad
   terms.judge = [options](const sql::Rows& rows) { return judge(options, rows); };
   terms.is_busy = [](const sql::Answer&) { return false; };
   terms.code_of = [](const sql::Answer& answer) {
-    if (answer.code == "42501") return Errc::kPermissionDenied;
     // A server before version 14 cannot end silent sessions.
-    return answer.code == "42704" ? Errc::kUnsupported : Errc::kUnavailable;
+    return answer.code == "42704" ? Errc::kUnsupported : sql::code_of(failure_of(answer));
   };
   return recipes::make_store(recipes::make_held_backend(std::move(terms), *context.loop), context);
 }
