@@ -28,7 +28,7 @@ Guarantees guarantees() {
       {"replica is promoted", Guarantee::kDeclared, Guarantee::kDeclared,
        "missing grants are forgotten. Tokens grow unless the old clock ran ahead"},
       {"server's wall clock jumps", Guarantee::kDeclared, Guarantee::kYes,
-       "ahead: leases end early. Back: they last longer"},
+       "ahead: leases end early. Back: those of a lock last longer until its next command"},
       {"client's wall clock jumps, or its host is suspended", Guarantee::kYes, Guarantee::kYes,
        "deadlines count on boot time"},
   };
