@@ -64,8 +64,9 @@ class PostgresServerFaultsTest : public ::testing::Test {
 
 // --- A statement that ends in the middle.
 
-// Another session has the lock's row, so the client's statement waits for it, and its session ends.
-TEST_F(PostgresServerFaultsTest, ASessionThatEndsInMidStatementLosesNothing) {
+// Another session has the lock's row, so the client's statement waits for it, and is ended by the
+// function `how`.
+void expect_that_an_end_loses_nothing(const std::string& how) {
   const PostgresServer server({.tcp = true});
   const Client client = connect(url_of<Place>(server));
   Lease lease = hold(client, "a");
@@ -75,9 +76,9 @@ TEST_F(PostgresServerFaultsTest, ASessionThatEndsInMidStatementLosesNothing) {
     } catch (const std::runtime_error&) {  // Its session is ended below.
     }
   });
-  const auto end_of = [&](const std::string& which) {
+  const auto end_of = [&](const std::string& function, const std::string& which) {
     return eventually([&] {
-      return server.sql("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE " +
+      return server.sql("SELECT count(" + function + "(pid)) FROM pg_stat_activity WHERE " +
                         which) != "0\n";
     });
   };
@@ -86,12 +87,21 @@ TEST_F(PostgresServerFaultsTest, ASessionThatEndsInMidStatementLosesNothing) {
            "1\n";
   }));
   auto releasing = std::async(std::launch::async, [&] { return lease.release(); });
-  EXPECT_TRUE(end_of("application_name = 'holdfast' AND wait_event_type = 'Lock'"));
-  EXPECT_TRUE(end_of("wait_event = 'PgSleep'"));
+  EXPECT_TRUE(end_of(how, "application_name = 'holdfast' AND wait_event_type = 'Lock'"));
+  EXPECT_TRUE(end_of("pg_terminate_backend", "wait_event = 'PgSleep'"));
   locker.wait();
   const auto released = releasing.get();
   EXPECT_TRUE(released) << released.error().message();
   EXPECT_TRUE(nobody_holds(client, "a"));
+}
+
+TEST_F(PostgresServerFaultsTest, ASessionThatEndsInMidStatementLosesNothing) {
+  expect_that_an_end_loses_nothing("pg_terminate_backend");
+}
+
+// By somebody, or by the statement_timeout that the database sets.
+TEST_F(PostgresServerFaultsTest, AStatementThatIsCancelledLosesNothing) {
+  expect_that_an_end_loses_nothing("pg_cancel_backend");
 }
 
 // The grant is committed here, and waits for a standby that does not exist when its session ends.

@@ -129,8 +129,9 @@ sql::Failure failure_of(const sql::Answer& answer) {
     if (refused) return Failure::kPermission;
     return advice_on(answer.code, why).empty() ? Failure::kOther : Failure::kSettings;
   }
-  // Deadlocks, serialization failures, lock timeouts, races, and forgotten plans.
-  if (is("40001", "40P01", "55P03", "22012", "26000", "42P05", "0A000")) {
+  // Deadlocks, serialization failures, lock timeouts, cancelled statements, races, and forgotten
+  // plans.
+  if (is("40001", "40P01", "55P03", "57014", "22012", "26000", "42P05", "0A000")) {
     return Failure::kChangedNothing;
   }
   if (is("42501")) return Failure::kPermission;
