@@ -34,6 +34,13 @@ std::string payload_of(const AcquisitionId& id,
          ' ' + std::to_string(state->lease.count());
 }
 
+// Whether they are the locks of these names, which are sorted as the server sorts them.
+bool are_of(const std::vector<std::string>& names, const std::vector<ReadLock>& locks) {
+  return std::equal(
+      names.begin(), names.end(), locks.begin(), locks.end(),
+      [](const std::string& name, const ReadLock& lock) { return name == lock.stored.image.name; });
+}
+
 bool was_set_back(const ReadLock& lock) {
   return lock.version > 0 && lock.stored.at > lock.now + kSetBack.count();
 }
@@ -74,6 +81,12 @@ void Engine::on_read(const StepPtr& step, Answer answer) {
   auto locks = read_locks(*answer.rows, dialect_->address());
   if (locks && std::any_of(locks->begin(), locks->end(), &was_set_back)) {
     return follow_clock(step, *locks);
+  }
+  if (locks && !are_of(step->names, *locks)) {
+    locks = Error(Errc::kCorruptState,
+                  dialect_->address() + ": the answer to a question about lock '" +
+                      base::printable(step->names.front()) +
+                      "' is about others: is there a pooler or proxy that mixes up answers?");
   }
   if (locks) ran->read = *std::move(locks);
   if (!locks || !run(step, ran->read, *ran)) {

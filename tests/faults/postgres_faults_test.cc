@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -155,8 +156,8 @@ TEST_F(PostgresFaultsTest, AWrongPasswordIsToldAndNotShown) {
   ASSERT_TRUE(wrong);
   EXPECT_EQ(wrong->code(), Errc::kPermissionDenied) << wrong->message();
   EXPECT_EQ(wrong->message().find("seven-wrong"), std::string::npos);
-  const auto none = refusal("postgres://app@127.0.0.1:" + std::to_string(guarded.port()) +
-                            "/postgres");
+  const auto none =
+      refusal("postgres://app@127.0.0.1:" + std::to_string(guarded.port()) + "/postgres");
   ASSERT_TRUE(none);
   EXPECT_EQ(none->code(), Errc::kPermissionDenied) << none->message();
   const std::string elsewhere = url("right") + "-not-there";
@@ -216,6 +217,47 @@ TEST_F(PostgresFaultsTest, LocksWorkThroughATransactionPooler) {
     told = told || (finding.topic == "wake-ups" && finding.severity == Severity::kWarning);
   }
   EXPECT_TRUE(told);
+}
+
+// The pooler gives the session of a client that has gone to the next one. There is one session.
+TEST_F(PostgresFaultsTest, BehindAPoolerNobodyGetsTheAnswerToAClientThatHasGone) {
+  if (const auto why = support::Pgbouncer::unavailable()) GTEST_SKIP() << "SKIPPED: " << *why;
+  FaultProxy proxy({.server_port = server().port()});
+  const support::Pgbouncer pooler(proxy.port(), /*sessions=*/1);
+  const std::string url = url_at(pooler.port(), "&schema=gone", "30s");
+  ASSERT_TRUE(support::eventually([&] { return !refusal(url); }));
+  UrlSite site(url);
+  Client bob(site, "bob");
+  ASSERT_EQ(bob.acquire(Request("his", fresh()))->status, AcquisitionStatus::kHeld);
+  // Who is next in the pooler's queue varies.
+  for (int round = 0; round < 3; ++round) {
+    auto alice = std::make_unique<Client>(site, "alice");
+    const auto ask = [&](const char* name) {
+      return std::async(std::launch::async, [&, name] { return alice->inspect(name); });
+    };
+    const int answer = proxy.add({.kind = Fault::Kind::kHold,
+                                  .direction = support::Direction::kToClient,
+                                  .containing = "\\x6f6e65"});
+    auto one = ask("one");
+    ASSERT_TRUE(proxy.wait_for_hits(answer));
+    const int question = proxy.add({.kind = Fault::Kind::kHold, .containing = "\\x74776f"});
+    auto two = ask("two");
+    // A client that does not wait for the first answer asks now.
+    static_cast<void>(proxy.wait_for_hits(question, 1, 500ms));
+    proxy.remove(answer);
+    ASSERT_TRUE(one.get());
+    ASSERT_TRUE(proxy.wait_for_hits(question));
+    alice->close();
+    EXPECT_FALSE(two.get());
+    alice.reset();
+    auto his = std::async(std::launch::async, [&] { return bob.inspect("his"); });
+    proxy.remove(question);
+    const auto seen = his.get();
+    ASSERT_TRUE(seen) << seen.error().message();
+    ASSERT_TRUE(*seen) << "the answer is about another lock";
+    EXPECT_EQ((*seen)->name, "his");
+    EXPECT_EQ((*seen)->holders.size(), 1U);
+  }
 }
 
 }  // namespace

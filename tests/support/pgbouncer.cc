@@ -23,14 +23,14 @@ std::optional<std::string> Pgbouncer::unavailable() {
   return "no program 'pgbouncer' (package pgbouncer)";
 }
 
-Pgbouncer::Pgbouncer(std::uint16_t server_port) {
+Pgbouncer::Pgbouncer(std::uint16_t server_port, int sessions, const std::string& mode) {
   if (const auto why = unavailable()) throw std::runtime_error(*why);
   const std::string config = folder_.file("pgbouncer.ini");
   std::ofstream(config) << "[databases]\n* = host=127.0.0.1 port=" << server_port
                         << " user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = "
                         << port_.number()
-                        << "\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 4\n"
-                           "unix_socket_dir =\n";
+                        << "\nauth_type = any\nunix_socket_dir =\npool_mode = " << mode
+                        << "\ndefault_pool_size = " << sessions << '\n';
   std::vector<std::string> command = {*pgbouncer_program(), config};
   if (::geteuid() == 0) command.insert(command.begin() + 1, {"-u", "nobody"});
   process_ = std::make_unique<ChildProcess>(

@@ -1,4 +1,5 @@
-// A real pgbouncer in front of a PostgreSQL server: it gives each transaction any server session.
+// A real pgbouncer in front of a PostgreSQL server: it gives each transaction (or each client) any
+// session of the server.
 //
 // The program is pgbouncer from PATH or /usr/sbin.
 //
@@ -23,7 +24,9 @@ class Pgbouncer {
   // Why it cannot be had here; nothing: it can.
   static std::optional<std::string> unavailable();
 
-  explicit Pgbouncer(std::uint16_t server_port);
+  // `sessions`: so many of the server, for all clients. `mode`: of its pool.
+  explicit Pgbouncer(std::uint16_t server_port, int sessions = 4,
+                     const std::string& mode = "transaction");
 
   std::uint16_t port() const { return port_.number(); }
 

@@ -23,11 +23,11 @@ std::string field_of(const PGresult* result, int field) {
 }
 
 // Each statement is planned once per connection. It names its rows by their keys, however few rows
-// there were when it was planned.
+// there were when it was planned. The answer tells whose session this is, too.
 constexpr char kPlanning[] =
-    "SELECT set_config(name, value, false) FROM (VALUES ('plan_cache_mode', 'force_generic_plan'), "
-    "('enable_seqscan', 'off'), ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'), "
-    "('jit', 'off')) AS s(name, value)";
+    "SELECT pg_backend_pid(), set_config(name, value, false) FROM (VALUES "
+    "('plan_cache_mode', 'force_generic_plan'), ('enable_seqscan', 'off'), "
+    "('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'), ('jit', 'off')) AS s(name, value)";
 
 constexpr std::size_t kMostNames = 64;
 
@@ -224,6 +224,8 @@ bool PostgresConnection::take(PGresult* result, const Sink& sink) {
     case PGRES_TUPLES_OK:
       if (sent.ahead > 0) {
         --sent.ahead;
+        // kPlanning's; PREPARE has no rows. A pooler told a number of its own at log-in.
+        if (rows->size() > 0) own_session_ = rows->number(0, 0) == process_id();
       } else {
         sent.answer = {sql::Fate::kDone, std::move(rows)};
       }

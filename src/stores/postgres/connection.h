@@ -32,7 +32,8 @@ bool is_of_another_server(std::string_view why);
 
 class PostgresConnection final : public sql::Connection {
  public:
-  // `prepares`: statements keep a plan on the connection: not through a pooler.
+  // `prepares`: statements keep a plan on the connection: not where a pooler gives each transaction
+  // another session.
   PostgresConnection(PostgresAddress address, std::shared_ptr<const std::atomic<bool>> prepares)
       : address_(std::move(address)), prepares_(std::move(prepares)) {}
   ~PostgresConnection() override;
@@ -42,13 +43,17 @@ class PostgresConnection final : public sql::Connection {
   Progress start() override;
   Progress proceed(short events) override;
   Awaited awaits() override;
-  bool takes_more() const override { return true; }
+  // Several at once only where no pooler stands between. When a client leaves after one of two
+  // answers, pgbouncer gives its session to the next client, and the second answer with it.
+  bool takes_more() const override { return sent_.empty() || own_session_; }
   bool send(const sql::Request& request) override;
   bool receive(short events, const Sink& sink) override;
   std::string error_code() const override { return code_; }
   std::string error() const override;
   // The server's process, as it said at log-in; a pooler says another number.
   int process_id() const { return connection_ == nullptr ? 0 : PQbackendPID(connection_); }
+  // The session was found to be that process: no pooler stands between.
+  void set_own_session() { own_session_ = true; }
 
  private:
   struct Sent {
@@ -68,6 +73,7 @@ class PostgresConnection final : public sql::Connection {
   PGconn* connection_ = nullptr;
   PostgresPollingStatusType polling_ = PGRES_POLLING_WRITING;
   bool connected_ = false;
+  bool own_session_ = false;  // It is known that the session is the one of the log-in.
   std::string code_;  // Why no connection was made.
   std::string last_words_;
   std::deque<Sent> sent_;

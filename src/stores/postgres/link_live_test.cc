@@ -4,6 +4,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -16,7 +17,10 @@
 #include "src/stores/postgres/connection.h"
 #include "src/stores/postgres/dialect.h"
 #include "src/stores/postgres/url.h"
+#include "tests/support/eventually.h"
+#include "tests/support/fault_proxy.h"
 #include "tests/support/loop_thread.h"
+#include "tests/support/pgbouncer.h"
 #include "tests/support/postgres_server.h"
 
 namespace holdfast::stores::postgres {
@@ -29,13 +33,17 @@ using sql::Answer;
 using sql::Fate;
 using sql::Link;
 
-Link::Settings settings_for(const support::PostgresServer& server) {
-  auto url = *port::StoreUrl::parse(server.url());
-  return {[address = *parse_postgres_url(url)] {
-            return std::make_unique<PostgresConnection>(address,
-                                                        std::make_shared<std::atomic<bool>>(false));
+// `prepares`: as of PostgresConnection.
+Link::Settings settings_at(const std::string& text, bool prepares) {
+  auto url = *port::StoreUrl::parse(text);
+  return {[address = *parse_postgres_url(url), prepares] {
+            return std::make_unique<PostgresConnection>(
+                address, std::make_shared<std::atomic<bool>>(prepares));
           },
           400ms, "test", /*keep=*/true};
+}
+Link::Settings settings_for(const support::PostgresServer& server) {
+  return settings_at(server.url(), /*prepares=*/true);
 }
 
 class LinkLiveTest : public ::testing::Test {
@@ -181,6 +189,54 @@ class LateWakeUps final : public sql::WakeUps {
   sql::Engine& engine_;
   const std::optional<std::chrono::milliseconds> after_;
 };
+
+std::future<Answer> ask(Link& link, const std::string& sql) {
+  auto answer = std::make_shared<std::promise<Answer>>();
+  link.post([&link, sql, answer] {
+    link.send({{sql}, BootClock::now() + 60s, [answer](Answer given) {
+                 answer->set_value(std::move(given));
+               }});
+  });
+  return answer->get_future();
+}
+
+// A pooler would give the answer of a client that has gone to somebody else.
+TEST_F(LinkLiveTest, BehindAPoolerAStatementWaitsForTheAnswerAheadOfIt) {
+  if (const auto why = support::Pgbouncer::unavailable()) GTEST_SKIP() << "SKIPPED: " << *why;
+  const support::PostgresServer server({.tcp = true});
+  const support::Pgbouncer by_transaction(server.port());
+  const support::Pgbouncer by_session(server.port(), 4, "session");
+  struct Way {
+    std::uint16_t port;
+    bool prepares;
+    bool direct;
+  };
+  for (const Way& way : {Way{server.port(), true, true}, Way{by_session.port(), true, false},
+                         Way{by_transaction.port(), false, false}}) {
+    SCOPED_TRACE(way.port);
+    support::FaultProxy proxy({.server_port = way.port});
+    Link link(settings_at("postgres://postgres@127.0.0.1:" + std::to_string(proxy.port()) +
+                              "/postgres",
+                          way.prepares),
+              {});
+    link.start();
+    ASSERT_TRUE(
+        support::eventually([&] { return ask(link, "SELECT 1").get().fate == Fate::kDone; }));
+    const int answer = proxy.add({.kind = support::Fault::Kind::kHold,
+                                  .direction = support::Direction::kToClient,
+                                  .containing = "one and two"});
+    auto first = ask(link, "SELECT 'one and ' || 'two'");
+    ASSERT_TRUE(proxy.wait_for_hits(answer));
+    const int question =
+        proxy.add({.kind = support::Fault::Kind::kHold, .containing = "SELECT 'three'"});
+    auto second = ask(link, "SELECT 'three'");
+    EXPECT_EQ(proxy.wait_for_hits(question, 1, way.direct ? 30s : 300ms), way.direct);
+    proxy.remove_all();
+    EXPECT_EQ(first.get().fate, Fate::kDone);
+    EXPECT_EQ(second.get().fate, Fate::kDone);
+    link.close();
+  }
+}
 
 class NoListener final : public port::Listener {
   void on_push(const port::Push&) override {}

@@ -184,7 +184,9 @@ Result<std::unique_ptr<port::Store>> make_recipe_store(const PostgresAddress& ad
                  },
                  address.connect_timeout, "holdfast-pglock", /*keep=*/false, session};
     line.check = [current, place, own](const sql::Rows& rows) {
-      return check_server(place, rows, current->load()->process_id(), !own);
+      auto good = check_server(place, rows, current->load()->process_id(), !own);
+      if (good && !own) current->load()->set_own_session();
+      return good;
     };
     return line;
   };
