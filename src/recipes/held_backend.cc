@@ -290,7 +290,8 @@ class HeldBackend final : public Backend, public std::enable_shared_from_this<He
 
   Error error_of(const Answer& answer) const {
     const bool unknown = answer.fate == Fate::kUnknown;
-    return {unknown ? Errc::kOutcomeUnknown : terms_.code_of(answer), terms_.place + ": " + answer.message};
+    return {unknown ? Errc::kOutcomeUnknown : terms_.code_of(answer),
+            terms_.place + ": " + answer.message};
   }
   // For requests that change nothing.
   Error unanswered(const Answer& answer) const {

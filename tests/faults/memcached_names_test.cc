@@ -17,7 +17,7 @@ namespace {
 
 [[maybe_unused]] const bool kMounts = support::keep_mounts_private();
 
-// What this process takes for the names of hosts, for as long as it is there.
+// The names of hosts of this process, for as long as the object exists.
 class HostNames {
  public:
   explicit HostNames(const std::string& lines) {

@@ -275,5 +275,17 @@ TEST_F(MysqlFaultsTest, TheDoctorFindsALogThatIsNotFlushed) {
   EXPECT_NE(found->what.find("innodb_flush_log_at_trx_commit"), std::string::npos);
 }
 
+// Its renewals would be refused, all of them.
+TEST_F(MysqlFaultsTest, TheDoctorFindsAServerOfSmallPackets) {
+  MariadbServer narrow({.tcp = true, .settings = {"--max-allowed-packet=1M"}});
+  UrlSite site(url_at(narrow.port()));
+  Client alice(site, "alice");
+  const auto findings = alice.probe();
+  ASSERT_TRUE(findings);
+  EXPECT_TRUE(std::any_of(findings->begin(), findings->end(), [](const Finding& finding) {
+    return finding.topic == "packets" && finding.severity == Severity::kProblem;
+  }));
+}
+
 }  // namespace
 }  // namespace holdfast::testing

@@ -1,4 +1,5 @@
 // Faults around a real PostgreSQL server, seen through the store.
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -219,6 +220,21 @@ TEST_F(PostgresFaultsTest, LocksWorkThroughATransactionPooler) {
   EXPECT_TRUE(told);
 }
 
+TEST_F(PostgresFaultsTest, TheDoctorFindsAServerThatDoesNotSync) {
+  for (const char* lax : {"fsync", "full_page_writes"}) {
+    const std::string strict = lax == std::string("fsync") ? "full_page_writes=on" : "fsync=on";
+    PostgresServer lazy({.tcp = true, .settings = {strict, std::string(lax) + "=off"}});
+    UrlSite site(url_at(lazy.port()));
+    Client alice(site, "alice");
+    const auto findings = alice.probe();
+    ASSERT_TRUE(findings);
+    EXPECT_TRUE(std::any_of(findings->begin(), findings->end(), [&](const Finding& finding) {
+      return finding.topic == "durability" && finding.severity == Severity::kProblem &&
+             finding.what.find(lax) != std::string::npos;
+    })) << lax;
+  }
+}
+
 // The pooler gives the session of a client that has gone to the next one. There is one session.
 TEST_F(PostgresFaultsTest, BehindAPoolerNobodyGetsTheAnswerToAClientThatHasGone) {
   if (const auto why = support::Pgbouncer::unavailable()) GTEST_SKIP() << "SKIPPED: " << *why;
@@ -229,7 +245,7 @@ TEST_F(PostgresFaultsTest, BehindAPoolerNobodyGetsTheAnswerToAClientThatHasGone)
   UrlSite site(url);
   Client bob(site, "bob");
   ASSERT_EQ(bob.acquire(Request("his", fresh()))->status, AcquisitionStatus::kHeld);
-  // Who is next in the pooler's queue varies.
+  // The order of the pooler's queue varies.
   for (int round = 0; round < 3; ++round) {
     auto alice = std::make_unique<Client>(site, "alice");
     const auto ask = [&](const char* name) {

@@ -1,5 +1,5 @@
-// What every store on one server owes its clients when a client dies, is cut off, comes in a crowd
-// or has its clock set: seen through the public library.
+// A client of a store on one server dies, is cut off, comes in a crowd or has its clock set: the
+// same demands on each such store, seen through the public library.
 //
 // A test starts the server, and calls these with its URL or with clients of it.
 #pragma once

@@ -23,7 +23,7 @@ namespace holdfast::stores::mysql {
 
 inline constexpr int kFormat = 1;
 
-// What a request was refused for, or why it was not sent.
+// The meaning of an error: why a request was refused, or was not sent.
 sql::Failure failure_of(const sql::Answer& answer);
 
 class MysqlDialect final : public sql::Dialect {

@@ -37,6 +37,9 @@ CREATE TABLE IF NOT EXISTS @records (
 DELETE t FROM @tickets t LEFT JOIN @locks l ON l.name = t.name WHERE l.name IS NULL;
 INSERT INTO @meta VALUES (1, 1) ON DUPLICATE KEY UPDATE id = id)sql";
 
+// The largest packet renews as many locks as go together, with the longest names.
+constexpr std::int64_t kLargestPacket = std::int64_t{16} << 20U;
+
 }  // namespace
 
 Result<sql::Dialect::FoundTables> MysqlDialect::find_tables(const Ask& ask) const {
@@ -71,7 +74,7 @@ sql::Request MysqlDialect::examination() const {
           " (SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()"
           " AND engine = 'InnoDB' AND table_name IN ('" +
           prefix_ + "locks','" + prefix_ + "tickets','" + prefix_ + "tombstones','" + prefix_ +
-          "extras'))"};
+          "extras')), @@global.max_allowed_packet"};
 }
 
 port::Findings MysqlDialect::judge(const sql::Rows& rows, bool /*listening*/) const {
@@ -98,6 +101,12 @@ port::Findings MysqlDialect::judge(const sql::Rows& rows, bool /*listening*/) co
     add(findings, Severity::kProblem, "tables",
         "a table is missing or not of InnoDB: without transactions nothing is guaranteed",
         "run 'holdfast store init'; where a table is not of InnoDB: drop it while nobody uses it");
+  }
+  if (rows.number(0, 5) < kLargestPacket) {
+    add(findings, Severity::kProblem, "packets",
+        "max_allowed_packet is " + std::string(rows.text(0, 5)) +
+            ": the server refuses to renew thousands of locks at once, and they are lost",
+        "set max_allowed_packet to 16 MiB or more");
   }
   add(findings, Severity::kWarning, "replication",
       "replicas are not waited for: a promoted one forgets the newest grants",

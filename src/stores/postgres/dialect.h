@@ -16,7 +16,7 @@
 
 namespace holdfast::stores::postgres {
 
-// What a request was refused for, or why it was not sent.
+// The meaning of an error: why a request was refused, or was not sent.
 sql::Failure failure_of(const sql::Answer& answer);
 
 class PostgresDialect final : public sql::Dialect {
