@@ -1,7 +1,9 @@
 """The commands on a Redlock cluster of three servers: what one store with several servers shows."""
 
 import json
+import os
 import re
+import subprocess
 import sys
 import time
 
@@ -10,12 +12,12 @@ import redis_server
 from harness import CliCase
 
 NODES = 3
+PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "stores", "redlock.md")
 
 
-class RedlockCase(CliCase):
-    def setUp(self):
-        super().setUp()
-        self.nodes = [redis_server.RedisServer(self, name=f"redis{at}") for at in range(NODES)]
+class RedlockBase(CliCase):
+    def start(self, lines=()):
+        self.nodes = [redis_server.RedisServer(self, lines, f"redis{at}") for at in range(NODES)]
         self.list = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
         self.env["HOLDFAST_STORE"] = f"redlock://{self.list}"
 
@@ -26,6 +28,12 @@ class RedlockCase(CliCase):
 
     def init(self):
         return self.ok("store", "init")
+
+
+class RedlockCase(RedlockBase):
+    def setUp(self):
+        super().setUp()
+        self.start()
 
     def test_a_new_cluster_waits_until_an_operator_says_that_nobody_holds(self):
         begin = time.monotonic()
@@ -119,6 +127,59 @@ class RedlockCase(CliCase):
         done = self.holdfast("ls", "-v", "--store", f"redlock://u:s3cret@{self.list}")
         self.assertNotIn("s3cret", done.stdout + done.stderr)
         self.assertTrue(re.search(r"redlock", done.stderr), done.stderr)
+
+
+class RedlockAccessCase(RedlockBase):
+    def test_the_user_of_the_page_does_it_all(self):
+        with open(PAGE, encoding="utf-8") as page:
+            user = re.search(r"(?m)^user holdfast .*$", page.read()).group()
+        self.start(["user default off", user])
+        self.env["HOLDFAST_STORE"] = f"redlock://holdfast:secret@{self.list}"
+        self.init()
+        self.holder("job", "--reason", "because", ttl="10s")
+        waiter = self.run_locked("--ttl", "10s", "job", "--", "true")
+        info = json.loads(self.ok("inspect", "--json", "job").stdout)
+        self.assertEqual(info["reason"], "because")
+        self.assertIn("job", self.ok("ls").stdout)
+        self.ok("break", "job", "--token", info["token"])
+        self.assertEqual(waiter.status(), 0)
+        lease = self.ok("acquire", "--ttl", "20s", "other").stdout.strip()
+        self.ok("renew", lease)
+        self.ok("release", lease)
+        refused = self.holdfast("run", "--store", f"redlock://holdfast:guess@{self.list}", "job",
+                                "--", "true")
+        self.assertEqual(refused.returncode, 125, refused.stdout)
+        self.assertNotIn("guess", refused.stderr)
+
+    def certificate(self, name, issuer=None):
+        key, made = self.path(f"{name}.key"), self.path(f"{name}.pem")
+        signed = ["-CA", self.path(f"{issuer}.pem"), "-CAkey", self.path(f"{issuer}.key"),
+                  "-addext", "subjectAltName=IP:127.0.0.1"] if issuer else []
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                        "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", f"/CN={name}",
+                        "-keyout", key, "-out", made, *signed], check=True, capture_output=True)
+        return made
+
+    def test_over_tls_a_server_of_another_authority_is_not_spoken_to(self):
+        trusted, foreign = self.certificate("trusted"), self.certificate("foreign")
+        own = self.certificate("node", issuer="trusted")
+        self.start()
+        tls = []
+        for node in self.nodes:
+            port = str(redis_server.free_port())
+            answer = node.ask("CONFIG", "SET", "tls-cert-file", own, "tls-key-file",
+                              self.path("node.key"), "tls-ca-cert-file", trusted,
+                              "tls-auth-clients", "no", "tls-port", port)
+            self.assertEqual(answer, "+OK\r\n")
+            tls.append(f"127.0.0.1:{port}")
+        url = f"redlocks://{','.join(tls)}"
+        self.env["HOLDFAST_STORE"] = f"{url}?tls_ca={trusted}"
+        self.init()
+        self.assertEqual(self.ok("run", "job", "--", "echo", "done").stdout, "done\n")
+        self.ok("doctor", "-q", "--require", "fenced")
+        refused = self.holdfast("run", "--store", f"{url}?tls_ca={foreign}", "job", "--", "true")
+        self.assertEqual(refused.returncode, 125, refused.stdout)
+        self.assertIn("certificate", refused.stderr)
 
 
 if __name__ == "__main__":
