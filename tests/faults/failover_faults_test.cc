@@ -272,6 +272,19 @@ TEST(FailoverFaultsTest, AnotherChainsStoreIsRefused) {
   EXPECT_TRUE(ours.mutex("a").acquire({.wait = 5s}));
 }
 
+// A Redis forgets values that nobody has used for a week. A chain that forgot its stamp would take
+// all locks away, and one that forgot its record would begin anew.
+TEST(FailoverFaultsTest, RecordAndStampHaveNoExpiry) {
+  HOLDFAST_NEEDS_REDIS();
+  Servers servers;
+  support::RedisServer last;
+  const std::string url = Servers::url_of(servers.redis.url(), last.url());
+  ASSERT_TRUE(connect(url).mutex("a").acquire({.wait = 20s}));
+  constexpr std::int64_t kNone = -1;
+  EXPECT_EQ(servers.redis.command({"PTTL", "hf1:{../failover/stamp}:v"}).integer, kNone);
+  EXPECT_EQ(last.command({"PTTL", "hf1:{../failover/record}:v"}).integer, kNone);
+}
+
 TEST(FailoverFaultsTest, WithoutTheLastStoreNothingIsHeldForLong) {
   HOLDFAST_NEEDS_BOTH();
   Servers servers;

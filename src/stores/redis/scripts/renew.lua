@@ -16,12 +16,12 @@ local now = clock[1] .. string.sub('00000' .. clock[2], -6)
 --@moving
 
 -- The value beside a lock lives for a week, and longer while the lock is held. Refreshing it once
--- an hour is enough.
+-- an hour is enough. One that was set without an expiry gets none.
 local function keep_value(key, last_renewed)
   local hour = 3600000000
   if math.floor(last_renewed / hour) ~= math.floor(at / hour) then
-    --@single call('PEXPIRE', key .. ':v', WEEK)
-    --@cluster redis.pcall('PEXPIRE', key .. ':v', WEEK)
+    --@single call('PEXPIRE', key .. ':v', WEEK, 'XX')
+    --@cluster redis.pcall('PEXPIRE', key .. ':v', WEEK, 'XX')
   end
 end
 

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Stores a value beside the lock, for a holder only; the value stays after the release. Subscribers
 -- of the value are told that it has changed. A holder that gives up its lease can set, in the same
--- step, when the lease ends.
+-- step, when the lease ends. A value lives for a week after its last use. A name with a '..' in it is
+-- no user's: a fail-over chain keeps its record and stamp there, and they must not be forgotten.
 --
 -- KEYS[1] the lock's record. ARGV: 1 acquisition id, 2 value, 3 whether it is to be stored (v or -),
 -- 4 seq, 5 until the lease ends; 0: as it is.
@@ -27,7 +28,11 @@ if ticket and ticket.held and not is_late then
     write(ticket)
   end
   if ARGV[3] == 'v' and not is_again then
-    call('SET', K .. ':v', ARGV[2], 'PX', WEEK)
+    if string.find(K, '[{/]%.%./') then
+      call('SET', K .. ':v', ARGV[2])
+    else
+      call('SET', K .. ':v', ARGV[2], 'PX', WEEK)
+    end
     redis.pcall('PUBLISH', K .. ':v', 'value ' .. K .. ':v')
   end
   answer = 'done'
