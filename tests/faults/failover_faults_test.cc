@@ -272,6 +272,27 @@ TEST(FailoverFaultsTest, AnotherChainsStoreIsRefused) {
   EXPECT_TRUE(ours.mutex("a").acquire({.wait = 5s}));
 }
 
+// Her authority lease may be given back before its end, when she sees a switch begin. Whoever drains
+// waits for the chain's length then, so her locks' leases must not be longer.
+TEST(FailoverFaultsTest, ALongerAuthorityIsRefusedUntilTheChainIsSwitchedWithIt) {
+  HOLDFAST_NEEDS_BOTH();
+  Servers servers;
+  ASSERT_TRUE(connect(servers.url()).mutex("a").acquire({.wait = 20s}));
+  std::string longer = servers.url();
+  longer.replace(longer.find("authority=2s"), 12, "authority=6s");
+  const Client alice = connect_with_ttl(longer, 6s);
+  const auto refused = alice.mutex("hers").try_acquire();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Errc::kUnavailable);
+  EXPECT_NE(refused.error().message().find("is of 2000 ms, and this client's of 6000 ms"),
+            std::string::npos)
+      << refused.error().message();
+  const auto switched = switch_chain(longer, 2);
+  ASSERT_TRUE(switched) << switched.error().message();
+  EXPECT_TRUE(alice.mutex("hers").acquire({.wait = 20s}));
+  EXPECT_TRUE(connect(servers.url()).mutex("a").acquire({.wait = 20s})) << "a shorter one fits";
+}
+
 // A Redis forgets values that nobody has used for a week. A chain that forgot its stamp would take
 // all locks away, and one that forgot its record would begin anew.
 TEST(FailoverFaultsTest, RecordAndStampHaveNoExpiry) {

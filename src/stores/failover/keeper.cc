@@ -35,6 +35,13 @@ std::string random_id() {
   return base::to_hex(random.high, random.low);
 }
 
+std::string too_long(milliseconds authority, milliseconds longest) {
+  return "its authority lease is of " + std::to_string(longest.count()) +
+         " ms, and this client's of " + std::to_string(authority.count()) +
+         " ms: give all clients the same authority=, or lengthen it by 'holdfast failover switch' "
+         "with the longer one";
+}
+
 SwitchFsm::Terms terms_of(const Keeper::Settings& settings, std::size_t stores) {
   SwitchFsm::Terms terms;
   terms.first.chain = settings.identity;
@@ -301,7 +308,7 @@ void Keeper::publish() {
                                            seen->draining || fsm_.foreign());
   if (other) drop_authority();
   const Opened* const link =
-      fsm_.serving() && !fsm_.foreign() ? opened(fsm_.record()->active) : nullptr;
+      fsm_.serving() && !fsm_.foreign() && fits ? opened(fsm_.record()->active) : nullptr;
   bool changed = false;
   {
     const base::LocalLock lock(mutex_);
@@ -309,6 +316,10 @@ void Keeper::publish() {
     reaches_ = fsm_.reaches_store();
     why_not_ = fsm_.foreign()     ? "another chain uses " + chain_[seen->active].url.redacted()
                : seen && seen->draining ? "it is being switched"
+  // An authority lease may be given back before its end. Then whoever drains waits for the longest
+  // lease of the record, and no holder's lease may be longer.
+  const milliseconds longest(seen ? seen->longest_ms : 0);
+  const bool fits = settings_.authority <= longest;
                : last_error_.empty()    ? "no authority lease was given yet"
                                         : last_error_;
     if (link != nullptr) {
@@ -318,6 +329,7 @@ void Keeper::publish() {
     } else if (use_ && !share_.sure()) {
       use_.reset();
       changed = true;
+               : seen && !fits          ? too_long(settings_.authority, longest)
     } else if (use_) {
       use_->sure_until = share_.sure_until;
     }

@@ -7,7 +7,8 @@
 // the stamp, in each store. No user's lock has a '..' in its name.
 //
 // Guarantee: use() names a store only while the client holds a shared authority lease of its epoch,
-// counted from before the request that it hangs on was sent.
+// counted from before the request that it hangs on was sent. A client whose leases could be longer
+// than a drain waits gets none.
 // Thread-safety: any thread. Blocking: open() and close(). Ownership: the loop outlives it.
 #pragma once
 
