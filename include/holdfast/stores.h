@@ -102,9 +102,10 @@ struct ChainStatus {
 HOLDFAST_EXPORT Result<ChainStatus> chain_status(std::string_view url);
 
 // Has the chain use its store number `place`, from 1; 0: the next one. All holders lose their locks
-// first. Answers the state in the end: another store may be used, where this one cannot be reached.
-// Blocking: for the drain, two leases or more. Errors: as chain_status(); kInvalidArgument: no such
-// place; kTimedOut: it is still draining.
+// first. Answers the state in the end.
+// Blocking: for the drain, a lease or more. Errors: as chain_status(); kInvalidArgument: no such
+// place; kUnavailable: that store cannot be used, so nothing was switched, or, if it went away only
+// during the drain, another one is used now; kTimedOut: it is still draining.
 HOLDFAST_EXPORT Result<ChainStatus> switch_chain(std::string_view url, std::uint32_t place);
 
 // One server of the lock service, as it describes itself.

@@ -293,10 +293,10 @@ Examples
 
 constexpr std::string_view kFailover = R"(holdfast failover status|switch|return [options]
 
-Shows which store of a failover: chain is used, or has another one used. A switch takes two leases
-or more: all holders lose their locks first, and nothing is granted meanwhile. It needs the last
-store of the chain. Exit status 0: the chain is as asked for, or was already; 125: it is not, and
-stderr tells why.
+Shows which store of a failover: chain is used, or has another one used. A switch takes a lease or
+more: all holders lose their locks first, and nothing is granted meanwhile. It needs the last store
+of the chain, and the one that is asked for. Exit status 0: the chain is as asked for, or was
+already; 125: it is not, and stderr tells why.
 
   status            say which store is used, and in which epoch; change nothing
   switch [PLACE]    use that store of the chain, from 1 (default: the next one)

@@ -293,6 +293,27 @@ TEST(FailoverFaultsTest, ALongerAuthorityIsRefusedUntilTheChainIsSwitchedWithIt)
   EXPECT_TRUE(connect(servers.url()).mutex("a").acquire({.wait = 20s})) << "a shorter one fits";
 }
 
+// All locks would be lost for nothing, and a script that goes by the status would go on.
+TEST(FailoverFaultsTest, AStoreThatIsAwayIsNotSwitchedTo) {
+  HOLDFAST_NEEDS_BOTH();
+  Servers servers;
+  ASSERT_TRUE(connect(servers.url()).mutex("a").acquire({.wait = 20s}));
+  const auto second = switch_chain(servers.url(), 2);
+  ASSERT_TRUE(second) << second.error().message();
+  const Client alice = connect(servers.url());
+  const auto lease = alice.mutex("hers").acquire({.wait = 20s});
+  ASSERT_TRUE(lease) << lease.error().message();
+  servers.redis.kill9();
+  const auto first = switch_chain(servers.url(), 1);
+  ASSERT_FALSE(first) << "store " << first->place << " is used";
+  EXPECT_EQ(first.error().code(), Errc::kUnavailable);
+  EXPECT_NE(first.error().message().find("nothing was switched, because store 1"),
+            std::string::npos)
+      << first.error().message();
+  EXPECT_EQ(servers.status().epoch, second->epoch);
+  EXPECT_TRUE(lease->held());
+}
+
 // A Redis forgets values that nobody has used for a week. A chain that forgot its stamp would take
 // all locks away, and one that forgot its record would begin anew.
 TEST(FailoverFaultsTest, RecordAndStampHaveNoExpiry) {

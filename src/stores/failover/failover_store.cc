@@ -228,6 +228,12 @@ class FailoverStore final : public port::Store {
     const std::uint32_t size = static_cast<std::uint32_t>(keeper_->size());
     const std::uint32_t wanted = *job.switch_to == 0 ? (active + 1) % size : *job.switch_to - 1;
     if (*seen && !(*seen)->draining && active == wanted) return {};
+    const std::string number = std::to_string(wanted + 1);
+    // A drain takes all locks away, so it should not be in vain.
+    if (const auto usable = keeper_->try_out(wanted, *seen); !usable) {
+      return Error(usable.error().code(), "nothing was switched, because store " + number +
+                                              " cannot be used: " + usable.error().message());
+    }
     keeper_->order(wanted);
     keeper_->start();
     const std::uint32_t before = *seen ? (*seen)->epoch : 0;
@@ -236,7 +242,10 @@ class FailoverStore final : public port::Store {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       const auto now = keeper_->record();
       describe(now, job.found);
-      if (now && !now->draining && now->epoch > before && keeper_->use()) return {};
+      if (!now || now->draining || now->epoch <= before || !keeper_->use()) continue;
+      if (now->active == wanted) return {};
+      return Error(Errc::kUnavailable, "store " + number + " could not be used any more, so store " +
+                                           std::to_string(now->active + 1) + " is");
     }
     return Error(Errc::kTimedOut,
                  "the chain was not switched in time: " + keeper_->why_not().message());

@@ -101,6 +101,15 @@ Result<std::optional<ChainRecord>> Keeper::look() {
   return Error(Errc::kUnavailable, "the record of the fail-over chain: " + last_error_);
 }
 
+Result<void> Keeper::try_out(std::uint32_t place, const std::optional<ChainRecord>& record) {
+  ChainRecord target = record.value_or(ChainRecord());
+  target.active = place;
+  const Stamp stamp = look_at(target);
+  if (stamp == Stamp::kUnreachable) return Error(Errc::kUnavailable, last_error_);
+  if (stamp != Stamp::kForeign || !record) return {};
+  return Error(Errc::kUnavailable, "another chain uses " + shown(place));
+}
+
 // --- The thread.
 
 void Keeper::run() {
@@ -307,6 +316,10 @@ void Keeper::publish() {
   const bool other = share_.epoch != 0 && (!seen || seen->epoch != share_.epoch ||
                                            seen->draining || fsm_.foreign());
   if (other) drop_authority();
+  // An authority lease may be given back before its end. Then whoever drains waits for the longest
+  // lease of the record, and no holder's lease may be longer.
+  const milliseconds longest(seen ? seen->longest_ms : 0);
+  const bool fits = settings_.authority <= longest;
   const Opened* const link =
       fsm_.serving() && !fsm_.foreign() && fits ? opened(fsm_.record()->active) : nullptr;
   bool changed = false;
@@ -316,10 +329,7 @@ void Keeper::publish() {
     reaches_ = fsm_.reaches_store();
     why_not_ = fsm_.foreign()     ? "another chain uses " + chain_[seen->active].url.redacted()
                : seen && seen->draining ? "it is being switched"
-  // An authority lease may be given back before its end. Then whoever drains waits for the longest
-  // lease of the record, and no holder's lease may be longer.
-  const milliseconds longest(seen ? seen->longest_ms : 0);
-  const bool fits = settings_.authority <= longest;
+               : seen && !fits          ? too_long(settings_.authority, longest)
                : last_error_.empty()    ? "no authority lease was given yet"
                                         : last_error_;
     if (link != nullptr) {
@@ -329,7 +339,6 @@ void Keeper::publish() {
     } else if (use_ && !share_.sure()) {
       use_.reset();
       changed = true;
-               : seen && !fits          ? too_long(settings_.authority, longest)
     } else if (use_) {
       use_->sure_until = share_.sure_until;
     }

@@ -63,6 +63,9 @@ class Keeper {
   void start();
   // The record, before start(). Errors: kUnavailable, kCorruptState ...
   Result<std::optional<ChainRecord>> look();
+  // Whether a switch to that store could succeed, before start(): it answers, and belongs to no
+  // other chain.
+  Result<void> try_out(std::uint32_t place, const std::optional<ChainRecord>& record);
   std::optional<Use> use() const HOLDFAST_EXCLUDES(mutex_);
   // Why there is none, for messages.
   Error why_not() const HOLDFAST_EXCLUDES(mutex_);
