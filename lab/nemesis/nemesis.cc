@@ -202,7 +202,7 @@ void Nemesis::begin(Active& active) {
   } else if (is_of_servers(kind)) {
     begin_on_server(active);
   } else {
-    begin_on_link(active);
+    begin_on_network(active);
   }
 }
 
@@ -222,25 +222,50 @@ void Nemesis::heal(Active& active) {
   } else if (is_of_servers(kind)) {
     heal_server(active);
   } else {
-    for (const auto& [link, fault] : active.proxy_faults) link->remove(fault);
-    // A connection that has lost bytes stays silent, because TCP never continues after a gap.
-    if (kind == "blackhole" || kind == "drop-replies") {
-      for (support::FaultProxy* link : links_of(strike)) link->reset_all();
-    }
+    heal_network(active);
   }
   mark(strike, Phase::kReturn);
 }
 
+std::vector<Nemesis::Way> Nemesis::ways_of(const Strike& strike) const {
+  const auto clients = static_cast<std::uint32_t>(scenario_.clients.processes);
+  const auto nodes = static_cast<std::uint32_t>(nodes_of(scenario_));
+  std::vector<Way> ways;
+  if (strike.slot == 0) {
+    for (std::uint32_t slot = 1; slot <= clients; ++slot) ways.push_back({slot, strike.node});
+  } else if (spec(strike).from == "one") {
+    ways.push_back({strike.slot, strike.node});
+  } else {
+    for (std::uint32_t node = 1; node <= nodes; ++node) ways.push_back({strike.slot, node});
+  }
+  return ways;
+}
+
 std::vector<support::FaultProxy*> Nemesis::links_of(const Strike& strike) const {
   std::vector<support::FaultProxy*> found;
-  if (strike.slot > 0) {
-    for (const auto& link : rig_.links(strike.slot)) found.push_back(link.get());
-    return found;
-  }
-  for (std::int64_t slot = 1; slot <= scenario_.clients.processes; ++slot) {
-    found.push_back(rig_.links(static_cast<std::uint32_t>(slot)).at(strike.node - 1).get());
+  for (const Way& way : ways_of(strike)) {
+    found.push_back(rig_.links(way.slot).at(way.node - 1).get());
   }
   return found;
+}
+
+void Nemesis::begin_on_network(Active& active) {
+  if (scenario_.store.proxy) return begin_on_link(active);
+  for (const Way& way : ways_of(active.strike)) rig_.cut_client(way.slot, way.node);
+}
+
+void Nemesis::heal_network(const Active& active) {
+  const Strike& strike = active.strike;
+  if (!scenario_.store.proxy) {
+    for (const Way& way : ways_of(strike)) rig_.heal_client(way.slot, way.node);
+    return;
+  }
+  for (const auto& [link, fault] : active.proxy_faults) link->remove(fault);
+  // A connection that has lost bytes stays silent, because TCP never continues after a gap.
+  const std::string& kind = spec(strike).kind;
+  if (kind == "blackhole" || kind == "drop-replies") {
+    for (support::FaultProxy* link : links_of(strike)) link->reset_all();
+  }
 }
 
 void Nemesis::begin_on_link(Active& active) {
@@ -324,7 +349,7 @@ void Nemesis::heal_server(Active& active) {
   } else if (kind == "disk-full") {
     rig_.make_room();
   } else if (kind == "isolate") {
-    rig_.reunite();
+    spec(strike).from == "all" ? rig_.rejoin(strike.node) : rig_.rejoin_next(strike.node);
   } else if (kind == "move") {
     rig_.end_move(strike.node);
   }

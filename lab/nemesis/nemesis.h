@@ -48,8 +48,15 @@ class Nemesis {
   std::uint32_t target_of(const Strike& strike) const;
   void begin(Active& active);
   void heal(Active& active);
-  // The links that a network fault affects.
+  struct Way {
+    std::uint32_t slot;
+    std::uint32_t node;
+  };
+  // From clients to nodes: those that a network fault affects.
+  std::vector<Way> ways_of(const Strike& strike) const;
   std::vector<support::FaultProxy*> links_of(const Strike& strike) const;
+  void begin_on_network(Active& active);
+  void heal_network(const Active& active);
   void begin_on_link(Active& active);
   void begin_on_server(Active& active);
   void heal_server(Active& active);

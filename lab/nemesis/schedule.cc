@@ -32,14 +32,14 @@ struct Aim {
   std::uint32_t node = 1;
 };
 
-// Strikes with the same key exclude each other.
+// Strikes with the same key exclude each other. Those on a client are recorded without the node.
 std::string key_of(const std::string& kind, const Aim& aim) {
   const bool process = kind == "kill" || kind == "pause";
   const bool server = hits_server(kind) && kind != "starve" && kind != "clock-jump";
   return (process  ? "process "
           : server ? "server "
                    : kind + " ") +
-         std::to_string(aim.slot) + " " + std::to_string(aim.node);
+         std::to_string(aim.slot) + " " + std::to_string(aim.slot > 0 ? 0 : aim.node);
 }
 
 // `text` as a number from 1 to `most`; 0 if it is none.
@@ -122,12 +122,15 @@ class Planner {
 
   std::vector<Aim> aims(const NemesisSpec& spec, Dice& dice) const {
     constexpr std::string_view kNode = "node ";
+    const auto any_node = [&] {
+      return 1 + static_cast<std::uint32_t>(
+                     dice.below(static_cast<std::uint64_t>(nodes_of(scenario_))));
+    };
     if (spec.target.starts_with(kNode)) {
       // The links of all clients to it.
       const auto nodes = static_cast<std::uint32_t>(nodes_of(scenario_));
       const std::uint32_t node = number_in(spec.target.substr(kNode.size()), nodes);
-      return {
-          {.slot = 0, .node = node > 0 ? node : 1 + static_cast<std::uint32_t>(dice.below(nodes))}};
+      return {{.slot = 0, .node = node > 0 ? node : any_node()}};
     }
     const bool server = hits_server(spec.kind);
     const std::optional<std::uint32_t> role = role_named(spec.target);
@@ -137,7 +140,8 @@ class Planner {
     const auto most =
         static_cast<std::uint32_t>(server ? nodes_of(scenario_) : scenario_.clients.processes);
     const auto aim = [&](std::uint32_t number) {
-      return server ? Aim{.slot = 0, .node = number} : Aim{.slot = number, .node = 1};
+      if (server) return Aim{.slot = 0, .node = number};
+      return Aim{.slot = number, .node = spec.from == "one" ? any_node() : 1};
     };
     if (role) return {aim(*role)};
     if (spec.target == "all") {

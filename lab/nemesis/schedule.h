@@ -22,8 +22,8 @@ struct Strike {
   milliseconds lasts{};
   std::size_t nemesis = 0;  // Index into Scenario::nemeses.
   std::uint32_t slot = 0;   // The client; 0 for a server, all links to one, or the host.
-  std::uint32_t node = 1;   // Which server; kLeader: the leader at that time,
-                            // kFollower: a node that does not lead.
+  std::uint32_t node = 1;   // Which server, also of a client cut off from one; kLeader: the leader
+                            // at that time, kFollower: a node that does not lead.
 
   friend bool operator==(const Strike&, const Strike&) = default;
 };

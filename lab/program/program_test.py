@@ -365,6 +365,9 @@ class ProgramTest(unittest.TestCase):
                     self.assertIn(cell, said.split())
                 else:
                     self.assertIn(f"SKIPPED: {cell}: only root", told)
+        _, said, _ = call("matrix", "--store", "redis-cluster", "--list")
+        for cell in ("redis-cluster-client-cut", "redis-cluster-node-cut"):
+            self.assertEqual(cell in said.split(), os.geteuid() == 0)
 
     def test_what_a_topology_needs_and_is_not_there_is_told(self):
         path = self.topology(of_the_guide().replace("redis-server", "rediss-server"))

@@ -70,13 +70,7 @@ std::unique_ptr<Node> Rig::make_node(std::int64_t number) const {
 }
 
 void Rig::start_servers(const Topology& topology) {
-  if (scenario_.store.network) {
-    if (const auto why_not = support::ServerNetwork::unavailable()) {
-      throw std::runtime_error("network in [store] cannot be had here: " + *why_not);
-    }
-    network_ =
-        std::make_unique<support::ServerNetwork>(static_cast<std::size_t>(nodes_of(scenario_)));
-  }
+  if (scenario_.store.network) make_network();
   std::string peers;
   for (std::int64_t number = 1; number <= nodes_of(scenario_); ++number) {
     nodes_.push_back(make_node(number));
@@ -97,6 +91,21 @@ void Rig::start_servers(const Topology& topology) {
           .server_port = node->port(), .server_host = node->host(), .framing = framing}));
     }
   }
+}
+
+// Where no proxies stand between, each client has a host of its own.
+void Rig::make_network() {
+  if (const auto why_not = support::ServerNetwork::unavailable()) {
+    throw std::runtime_error("network in [store] cannot be had here: " + *why_not);
+  }
+  const std::int64_t clients = scenario_.topology->direct ? scenario_.clients.processes : 0;
+  network_ = std::make_unique<support::ServerNetwork>(static_cast<std::size_t>(nodes_of(scenario_)),
+                                                      static_cast<std::size_t>(clients));
+}
+
+int Rig::network_of_client(std::uint32_t slot) const {
+  const bool has_own = network_ != nullptr && scenario_.topology->direct;
+  return has_own ? network_->handle(host_of_client(slot)) : -1;
 }
 
 void Rig::start_replica(const Topology& topology) {

@@ -59,10 +59,20 @@ class Rig {
   // Takes all room on the store's small disk; without one, that of the topology's `fill`.
   void fill();
   void make_room();
-  // Cuts the node off from all others, or from the next one only.
+  // Cuts the node off from all others, or from the next one only; and ends that.
   void cut_off(std::uint32_t node) { network_->cut_off(node - 1); }
+  void rejoin(std::uint32_t node) { network_->rejoin(node - 1); }
   void cut_off_from_next(std::uint32_t node) { network_->cut(node - 1, node % nodes_.size()); }
-  void reunite() { network_->heal(); }
+  void rejoin_next(std::uint32_t node) { network_->heal(node - 1, node % nodes_.size()); }
+  // Cuts the way between a client and a node, and ends that. For topologies without proxies.
+  void cut_client(std::uint32_t slot, std::uint32_t node) {
+    network_->cut(host_of_client(slot), node - 1);
+  }
+  void heal_client(std::uint32_t slot, std::uint32_t node) {
+    network_->heal(host_of_client(slot), node - 1);
+  }
+  // For Command::network of that client; -1: the lab's own network.
+  int network_of_client(std::uint32_t slot) const;
   // Moves some of the node's locks to another node: first a part of their data, then all.
   void begin_move(std::uint32_t node) const;
   void end_move(std::uint32_t node) const;
@@ -76,6 +86,9 @@ class Rig {
   void start_servers(const Topology& topology);
   void start_replica(const Topology& topology);
   std::unique_ptr<Node> make_node(std::int64_t number) const;
+  void make_network();
+  // In the network, where the clients stand behind the servers.
+  std::size_t host_of_client(std::uint32_t slot) const { return network_->size() + slot - 1; }
   std::string url_through(const std::string& hosts, std::uint16_t first) const;
 
   const Scenario& scenario_;

@@ -49,7 +49,47 @@ TEST(RigNetworkTest, EveryNodeHasAHostAndIsToldOfTheOthers) {
   }
   EXPECT_EQ(rig.urls(1).at(0), "x://" + all);
   rig.cut_off(2);
-  rig.reunite();
+  rig.rejoin(2);
+  EXPECT_EQ(rig.network_of_client(1), -1) << "its proxies are in the lab's network";
+}
+
+// Servers that clients reach without proxies.
+constexpr char kDirect[] =
+    "name = \"direct\"\nurl = \"x://{hosts}\"\ndirect = true\n[server]\n"
+    "command = [\"python3\", \"-m\", \"http.server\", \"{port}\", \"--bind\", \"{host}\"]\n"
+    "nodes = [2]\npeer = \"{host}:{port}\"\n";
+
+TEST(RigNetworkTest, AClientIsCutOffFromOneNode) {
+  HOLDFAST_NEEDS_SERVER_NETWORK();
+  if (!support::find_program("python3")) GTEST_SKIP() << "SKIPPED: no program 'python3'";
+  const support::TempFolder folder("rig");
+  auto topology = read_topology(kDirect, "t.toml");
+  ASSERT_TRUE(topology) << topology.error().message();
+  Scenario scenario;
+  scenario.topology = *topology;
+  scenario.store.network = true;
+  scenario.clients.processes = 2;
+  Rig rig(scenario, folder.path());
+  const std::string url = rig.urls(1).at(0);  // x://first,second
+  const std::size_t comma = url.find(',');
+  const std::vector<std::string> nodes = {url.substr(4, comma - 4), url.substr(comma + 1)};
+  const auto reaches = [&](std::uint32_t client, std::uint32_t node) {
+    const std::string& address = nodes.at(node - 1);
+    const std::size_t colon = address.find(':');
+    support::ChildProcess child(
+        {.arguments = {"python3", "-c",
+                       "import socket, sys; "
+                       "socket.create_connection((sys.argv[1], int(sys.argv[2])), 1)",
+                       address.substr(0, colon), address.substr(colon + 1)},
+         .network = rig.network_of_client(client)});
+    return child.wait() == 0;
+  };
+  rig.cut_client(1, 2);
+  EXPECT_FALSE(reaches(1, 2));
+  EXPECT_TRUE(reaches(1, 1));
+  EXPECT_TRUE(reaches(2, 2));
+  rig.heal_client(1, 2);
+  EXPECT_TRUE(reaches(1, 2));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <set>
 #include <sstream>
 #include <tuple>
@@ -194,7 +195,19 @@ TEST(ScenarioTest, WhatATopologyCannotDoIsRefusedWithWhatIsMissing) {
   const std::string from_one = "\"\nfrom = \"one";
   EXPECT_EQ(with("kind = \"etcd\"\nnodes = 3\nnetwork = true\n", "isolate" + from_one),
             "it was taken");
-  EXPECT_EQ(with(redis, "server-pause" + from_one), "x.toml:1: from in [[nemesis]] is for isolate");
+  EXPECT_EQ(with(redis, "server-pause" + from_one),
+            "x.toml:1: from in [[nemesis]] is for isolate, and for faults of a client's link");
+  const std::string cluster = "kind = \"redis-cluster\"\n";
+  EXPECT_EQ(with(cluster + "network = true\n", "partition" + from_one), "it was taken");
+  EXPECT_EQ(with(cluster, "partition" + from_one),
+            "x.toml:1: the nemesis partition needs network = true in [store] of the topology "
+            "'redis-cluster'");
+  EXPECT_EQ(with(cluster + "network = true\n", "delay"),
+            "x.toml:1: the nemesis delay needs a proxy, and no proxy can stand before the servers "
+            "of the topology 'redis-cluster'");
+  EXPECT_EQ(with(cluster + "network = true\n", "partition" + from_one + "\"\ntarget = \"node 2"),
+            "x.toml:1: target in [[nemesis]] is 'node 2'; it may be: any, all, or a number from 1 "
+            "to 3");
   EXPECT_EQ(with("kind = \"etcd\"\nnetwork = true\n", ""),
             "x.toml:1: network in [store] needs several nodes, and {host} in peer, which the "
             "topology 'etcd' lacks");
@@ -316,6 +329,29 @@ TEST(ScheduleTest, HitsEveryNodeOfAClusterOrTheOneThatIsNamed) {
   const std::vector<Strike> all = schedule(cell);
   ASSERT_GE(all.size(), 3U);
   EXPECT_EQ(all[0].at, all[2].at);
+}
+
+TEST(ScheduleTest, OneWayOfAClientOrOfEachClientIsCut) {
+  Scenario cell = cell_named(matrix_cells(on_a_cluster()), "x-3-nodes-partition-node");
+  cell.nemeses[0].from = "one";
+  for (const std::string target : {"any", "all"}) {
+    cell.nemeses[0].target = target;
+    EXPECT_TRUE(check_again(cell));
+    std::set<std::uint32_t> clients;
+    std::set<std::uint32_t> nodes;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      cell.seed = seed;
+      std::map<std::uint32_t, milliseconds> until;  // A client's faults of one kind are one mark.
+      for (const Strike& strike : schedule(cell)) {
+        EXPECT_GE(strike.at, until[strike.slot]);
+        until[strike.slot] = strike.at + strike.lasts;
+        clients.insert(strike.slot);
+        nodes.insert(strike.node);
+      }
+    }
+    EXPECT_EQ(clients, (std::set<std::uint32_t>{1, 2, 3, 4})) << target;
+    EXPECT_EQ(nodes, (std::set<std::uint32_t>{1, 2, 3})) << target;
+  }
 }
 
 TEST(ScheduleTest, AllWaysToOneNodeOfAClusterAreCut) {

@@ -58,6 +58,7 @@ void Workers::start(std::uint32_t slot) {
   // In the environment, because everybody may read arguments and a URL may hold a password.
   command.environment.push_back("HOLDFAST_LAB_URLS=" + joined(rig_.urls(slot)));
   command.output = log_of(member.number);
+  command.network = rig_.network_of_client(slot);
   member.process = std::make_unique<support::ChildProcess>(command);
 }
 

@@ -105,7 +105,16 @@ void check_nemesis(const NemesisSpec& nemesis, const StoreSpec& store, const Top
     complain("kind in [[nemesis]] is missing; it may be: " +
              listed(split_words(kNemesisKinds.words)));
   }
-  if (is_among(nemesis.kind, kOfLinks) && !store.proxy) {
+  const bool of_links = is_among(nemesis.kind, kOfLinks);
+  if (of_links && has_server && topology->direct) {
+    if (nemesis.kind != "partition") {
+      complain(who + "a proxy, and no proxy can stand before the servers of " + called(topology));
+    } else if (!store.network) {
+      complain(who + "network = true in [store] of " + called(topology));
+    } else if (nemesis.direction != "both") {
+      complain("direction in [[nemesis]] must be both on " + called(topology));
+    }
+  } else if (of_links && !store.proxy) {
     complain(who + "proxy = true in [store]" +
              (has_server ? "" : ", which needs servers of the lab's own" + none));
   }
@@ -125,8 +134,8 @@ void check_nemesis(const NemesisSpec& nemesis, const StoreSpec& store, const Top
     complain(who + "clock = true in [store]");
   }
   if (nemesis.kind == "isolate" && !store.network) complain(who + "network = true in [store]");
-  if (nemesis.kind != "isolate" && nemesis.from != "all") {
-    complain("from in [[nemesis]] is for isolate");
+  if (nemesis.kind != "isolate" && !of_links && nemesis.from != "all") {
+    complain("from in [[nemesis]] is for isolate, and for faults of a client's link");
   }
   if (nemesis.kind == "move" && has_server && topology->server->move.empty()) {
     complain(who + "move in [server]" + none);
@@ -144,21 +153,23 @@ void check_target(const NemesisSpec& nemesis, const Scenario& scenario, const To
   const std::int64_t most = of_servers ? nodes_in(store, topology) : scenario.clients.processes;
   const std::string& target = nemesis.target;
   const bool of_links = is_among(nemesis.kind, kOfLinks) && topology != nullptr;
-  const bool leads =
-      (of_servers || of_links) && topology->server && !topology->server->leader.empty();
+  const bool one_node = of_links && nemesis.from == "one";
+  const bool leads = (of_servers || of_links) && !one_node && topology->server &&
+                     !topology->server->leader.empty();
   if (target == "any" || target == "all" || (target == "leader" && leads)) return;
   const bool follows = leads && nodes_in(store, topology) > 1;
   if (target == "follower" && follows) return;
   if (is_number(target, most)) return;
   constexpr std::string_view kNode = "node ";
   const std::int64_t nodes = nodes_in(store, topology);
-  if (of_links && target.starts_with(kNode) &&
+  const bool node = of_links && !one_node;
+  if (node && target.starts_with(kNode) &&
       (target == "node any" || is_number(target.substr(kNode.size()), nodes))) {
     return;
   }
   complain("target in [[nemesis]] is " + cli::in_quotes(cli::shortened(target)) +
            "; it may be: any, all, " + (leads ? "leader, " : "") + (follows ? "follower, " : "") +
-           (of_links ? "node any, node 1 to node " + std::to_string(nodes) + ", " : "") +
+           (node ? "node any, node 1 to node " + std::to_string(nodes) + ", " : "") +
            "or a number from 1 to " + std::to_string(most));
 }
 

@@ -32,7 +32,7 @@ struct StoreSpec {
   bool server_clock = false;  // The servers' clock can, although the clients' could, too.
   bool durable = false;       // The server's data is on its disk.
   std::int64_t disk_mb = 0;   // Its files are on a disk of their own, so small (root only).
-  bool network = false;       // A network between its servers can be cut (root only).
+  bool network = false;       // A network of servers and clients can be cut (root only).
   std::int64_t nodes = 0;     // Number of servers; 0: the topology's default.
 };
 
@@ -64,7 +64,7 @@ struct NemesisSpec {
   std::string kind{};
   std::string target = "any";      // any, all, or a number: client 2; of servers: node 2, leader.
   std::string direction = "both";  // partition, blackhole, delay: both, to-server, to-client.
-  std::string from = "all";        // isolate: from all other nodes, or from one.
+  std::string from = "all";        // isolate, and faults of links: from all nodes, or from one.
   std::string at{};                // kill, pause: at this point of the subject, not by the clock.
   milliseconds first = 500ms;
   milliseconds every = 2000ms;

@@ -44,10 +44,6 @@ int open_namespace() {
 // The shell stops at the first command that fails, and run() tells what it has said.
 void configure(const std::string& commands) { run({"sh", "-ec", commands}); }
 
-std::string way(const std::string& from, const std::string& to) {
-  return "from " + from + " to " + to + " blackhole";
-}
-
 }  // namespace
 
 bool keep_network_private() {
@@ -73,7 +69,8 @@ std::optional<std::string> ServerNetwork::unavailable() {
   return std::nullopt;
 }
 
-ServerNetwork::ServerNetwork(std::size_t servers) : hosts_(servers) {
+ServerNetwork::ServerNetwork(std::size_t servers, std::size_t clients)
+    : servers_(servers), hosts_(servers + clients) {
   if (!is_private) throw std::runtime_error("this process has no network of its own");
   try {
     for (Host& host : hosts_) link(host);
@@ -111,30 +108,52 @@ void ServerNetwork::link(Host& host) {
             "'");
 }
 
-void ServerNetwork::cut(std::size_t one, std::size_t other) { drop({{one, other}, {other, one}}); }
+std::string ServerNetwork::rule(const Way& way) const {
+  return "from " + address(way.first) + " to " + address(way.second) + " blackhole; ";
+}
 
-void ServerNetwork::cut_off(std::size_t server) {
+ServerNetwork::Ways ServerNetwork::ways_of(std::size_t server) const {
   Ways ways;
   for (std::size_t other = 0; other < size(); ++other) {
     if (other != server) ways.insert({{server, other}, {other, server}});
   }
-  drop(ways);
+  return ways;
 }
+
+void ServerNetwork::cut(std::size_t one, std::size_t other) { drop({{one, other}, {other, one}}); }
+
+void ServerNetwork::heal(std::size_t one, std::size_t other) {
+  restore({{one, other}, {other, one}});
+}
+
+void ServerNetwork::cut_off(std::size_t server) { drop(ways_of(server)); }
+
+void ServerNetwork::rejoin(std::size_t server) { restore(ways_of(server)); }
 
 void ServerNetwork::drop(const Ways& ways) {
   std::string commands;
-  for (const auto& [from, to] : ways) {
-    if (dropped_.contains({from, to})) continue;
-    commands += "ip rule add " + way(address(from), address(to)) + "; ";
+  for (const Way& way : ways) {
+    if (!dropped_.contains(way)) commands += "ip rule add " + rule(way);
   }
   configure(commands);
   dropped_.insert(ways.begin(), ways.end());
 }
 
+void ServerNetwork::restore(const Ways& ways) {
+  std::string commands;
+  for (const Way& way : ways) {
+    if (dropped_.count(way) == 1) commands += "ip rule delete " + rule(way);
+  }
+  configure(commands);
+  for (const Way& way : ways) {
+    if (const auto one = dropped_.find(way); one != dropped_.end()) dropped_.erase(one);
+  }
+}
+
 void ServerNetwork::heal() {
   std::string commands;
-  for (const auto& [from, to] : dropped_) {
-    commands += "ip rule delete " + way(address(from), address(to)) + "; ";
+  for (const Way& way : Ways(dropped_.begin(), dropped_.end())) {
+    commands += "ip rule delete " + rule(way);
   }
   configure(commands);
   dropped_.clear();

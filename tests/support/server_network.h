@@ -7,12 +7,16 @@
 //   network.cut(0, 1);   // Neither hears of the other any more; the test still reaches both.
 //   network.heal();
 //
+// Clients can have a place in it, too: ServerNetwork(3, 2) has the servers 0 to 2 and the clients 3
+// and 4.
+//
 // Every server has a network namespace of its own, as if it were a host. Its only way out leads to
 // the network of the test process, which is its own as well: it forwards what servers say to each
 // other, or drops it. So nothing is seen, or can be reached, from anywhere else on this machine.
 //
 // Guarantee: when cut() returns, no packet goes between the two, of old connections neither; what
-// is lost is lost silently, as on a way that is cut. When heal() returns all packets go again.
+// is lost is lost silently, as on a way that is cut. When heal() returns all packets go again. A
+// way that was cut twice is open after its second heal(), or after the heal() of all.
 // Not guaranteed: that an old connection goes on at once: TCP sends again when it thinks best.
 //
 // Thread-safety: one thread at a time.
@@ -39,20 +43,22 @@ class ServerNetwork {
   // Why there can be none here; nothing: it can.
   static std::optional<std::string> unavailable();
 
-  explicit ServerNetwork(std::size_t servers);
+  explicit ServerNetwork(std::size_t servers, std::size_t clients = 0);
   ~ServerNetwork();
   ServerNetwork(const ServerNetwork&) = delete;
   ServerNetwork& operator=(const ServerNetwork&) = delete;
 
-  std::size_t size() const { return hosts_.size(); }
-  // An IPv4 address, at which the test and the other servers reach it.
-  const std::string& address(std::size_t server) const { return hosts_.at(server).address; }
+  std::size_t size() const { return servers_; }  // Without the clients.
+  // An IPv4 address, at which the test and the others reach it.
+  const std::string& address(std::size_t host) const { return hosts_.at(host).address; }
   // For Command::network.
-  int handle(std::size_t server) const { return hosts_.at(server).handle; }
+  int handle(std::size_t host) const { return hosts_.at(host).handle; }
 
   void cut(std::size_t one, std::size_t other);
-  void cut_off(std::size_t server);  // From all others.
-  void heal();
+  void heal(std::size_t one, std::size_t other);
+  void cut_off(std::size_t server);  // From all other servers.
+  void rejoin(std::size_t server);   // Ends that.
+  void heal();                       // All ways.
 
  private:
   struct Host {
@@ -60,13 +66,18 @@ class ServerNetwork {
     int handle = -1;
   };
 
-  using Ways = std::set<std::pair<std::size_t, std::size_t>>;  // From the first to the second.
+  using Way = std::pair<std::size_t, std::size_t>;  // From the first to the second.
+  using Ways = std::set<Way>;
 
   void link(Host& host);
+  std::string rule(const Way& way) const;
+  Ways ways_of(std::size_t server) const;
   void drop(const Ways& ways);
+  void restore(const Ways& ways);
 
+  const std::size_t servers_;
   std::vector<Host> hosts_;
-  Ways dropped_;
+  std::multiset<Way> dropped_;
 };
 
 // Skips the test loudly where there can be none.

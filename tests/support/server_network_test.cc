@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -99,6 +100,41 @@ TEST_F(ServerNetworkTest, OneWayThatIsCutLeavesTheOthers) {
   network_->cut(0, 1);
   EXPECT_FALSE(reaches(1, kSilence));
   EXPECT_TRUE(reaches(2));
+}
+
+TEST_F(ServerNetworkTest, AWayThatWasCutTwiceIsOpenAfterTheSecondHeal) {
+  network_->cut(0, 1);
+  network_->cut_off(0);
+  network_->rejoin(0);
+  EXPECT_FALSE(reaches(1, kSilence));
+  EXPECT_TRUE(reaches(2));
+  network_->heal(0, 1);
+  EXPECT_TRUE(reaches(1));
+}
+
+TEST_F(ServerNetworkTest, AClientIsCutFromOneServerAndAServerThatIsCutOffKeepsItsClients) {
+  ServerNetwork network(2, 1);
+  constexpr std::size_t kClient = 2;
+  EXPECT_EQ(network.size(), 2U);
+  const auto listens = [&](std::size_t at) {
+    return on_host(network.handle(at), [&] { return listen_at(network.address(at)); });
+  };
+  const std::array<int, 2> listeners = {listens(0), listens(1)};
+  const auto reaches = [&](std::size_t to, milliseconds limit = kPatience) {
+    const auto dial = [&] { return connect_to(network.address(to), kPort); };
+    const int socket = on_host(network.handle(kClient), dial);
+    const bool connected = happens(socket, POLLOUT, limit);
+    ::close(socket);
+    return connected;
+  };
+  network.cut_off(0);
+  EXPECT_TRUE(reaches(0));
+  network.cut(kClient, 0);
+  EXPECT_FALSE(reaches(0, kSilence));
+  EXPECT_TRUE(reaches(1));
+  network.heal(kClient, 0);
+  EXPECT_TRUE(reaches(0));
+  for (const int listener : listeners) ::close(listener);
 }
 
 TEST_F(ServerNetworkTest, AnOldConnectionIsSilentAndGoesOnWhenHealed) {
