@@ -32,7 +32,7 @@ struct Aim {
   std::uint32_t node = 1;
 };
 
-// Strikes with the same key exclude each other. Those on a client are recorded without the node.
+// Strikes with the same key exclude each other. A strike on a client is recorded without the node.
 std::string key_of(const std::string& kind, const Aim& aim) {
   const bool process = kind == "kill" || kind == "pause";
   const bool server = hits_server(kind) && kind != "starve" && kind != "clock-jump";

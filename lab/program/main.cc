@@ -51,8 +51,9 @@ std::string own_path() {
   std::array<char, 4096> path{};
   const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
   const std::string name(path.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-  // A build may have replaced the file, or the program is on a mount that this process, whose mounts
-  // are its own, sees at another place. The last path leads to the running program all the same.
+  // A build may have replaced the file. Or it lies on another mount than the root, and the kernel
+  // names it by its path there, because this process has mounts of its own. The last path leads to
+  // the running program all the same.
   return ::access(name.c_str(), X_OK) == 0 ? name : "/proc/self/exe";
 }
 

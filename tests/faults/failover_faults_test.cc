@@ -41,8 +41,8 @@ class Servers {
     return url_of("redis://" + login + "127.0.0.1:" + std::to_string(redis.port()), last());
   }
   static std::string url_of(const std::string& first, const std::string& last) {
-    return "failover:?chain=" + support::percent_encoded(first) + "&chain=" +
-           support::percent_encoded(last) + "&authority=2s&patience=1s&settled=1s";
+    return "failover:?chain=" + support::percent_encoded(first) +
+           "&chain=" + support::percent_encoded(last) + "&authority=2s&patience=1s&settled=1s";
   }
   std::string last() const { return last_store().url("/" + place_ + "?session=2s"); }
   std::string last_through(std::uint16_t port) const {
@@ -261,8 +261,9 @@ TEST(FailoverFaultsTest, AnotherChainsStoreIsRefused) {
   ASSERT_TRUE(ours.mutex("a").acquire({.wait = 20s}));
   // Other clients, with the same Redis and a record elsewhere.
   const std::string other =
-      "failover:?chain=" + support::percent_encoded(servers.redis.url()) + "&chain=" +
-      support::percent_encoded(last_store().url("/elsewhere?session=2s")) + "&authority=2s";
+      "failover:?chain=" + support::percent_encoded(servers.redis.url()) +
+      "&chain=" + support::percent_encoded(last_store().url("/elsewhere?session=2s")) +
+      "&authority=2s";
   Client theirs = connect(other);
   const auto lease = theirs.mutex("a").acquire({.wait = 12s});
   if (lease) {
@@ -272,8 +273,8 @@ TEST(FailoverFaultsTest, AnotherChainsStoreIsRefused) {
   EXPECT_TRUE(ours.mutex("a").acquire({.wait = 5s}));
 }
 
-// Her authority lease may be given back before its end, when she sees a switch begin. Whoever drains
-// waits for the chain's length then, so her locks' leases must not be longer.
+// Her authority lease may be given back before its end, when she sees a switch begin. The switcher
+// then waits for the chain's length, so her locks' leases must not be longer.
 TEST(FailoverFaultsTest, ALongerAuthorityIsRefusedUntilTheChainIsSwitchedWithIt) {
   HOLDFAST_NEEDS_BOTH();
   Servers servers;

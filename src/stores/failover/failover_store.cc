@@ -244,7 +244,8 @@ class FailoverStore final : public port::Store {
       describe(now, job.found);
       if (!now || now->draining || now->epoch <= before || !keeper_->use()) continue;
       if (now->active == wanted) return {};
-      return Error(Errc::kUnavailable, "store " + number + " could not be used any more, so store " +
+      return Error(Errc::kUnavailable, "store " + number +
+                                           " could not be used any more, so store " +
                                            std::to_string(now->active + 1) + " is");
     }
     return Error(Errc::kTimedOut,

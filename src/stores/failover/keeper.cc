@@ -22,9 +22,9 @@ constexpr milliseconds kRequest{2000};
 constexpr milliseconds kOpen{2000};
 
 std::uint32_t unix_seconds() {
-  return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::seconds>(
-                                        base::wall_now().time_since_epoch())
-                                        .count());
+  return static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::seconds>(base::wall_now().time_since_epoch())
+          .count());
 }
 
 // Twice the rate error that a lock counts with: an authority decides for all locks of a store.
@@ -161,9 +161,8 @@ SwitchFsm::Answer Keeper::ask(const SwitchFsm::Query& question) {
     case Phase::kReread: return read();
     case Phase::kShare:
       if (share_.epoch != question.epoch) drop_authority();
-      answer.yes = share_.sure() ||
-                   take(share_, name_of("e" + std::to_string(question.epoch)),
-                        machine::Mode::shared());
+      answer.yes = share_.sure() || take(share_, name_of("e" + std::to_string(question.epoch)),
+                                         machine::Mode::shared());
       share_.epoch = question.epoch;
       return answer;
     case Phase::kServe: return serve(question);
@@ -176,9 +175,9 @@ SwitchFsm::Answer Keeper::ask(const SwitchFsm::Query& question) {
       return answer;
     case Phase::kActivate: answer.yes = write(question.record); return answer;
     case Phase::kDrain:
-      answer.yes = question.epoch == 0 || drain_.sure() ||
-                   take(drain_, name_of("e" + std::to_string(question.epoch)),
-                        machine::Mode::exclusive());
+      answer.yes =
+          question.epoch == 0 || drain_.sure() ||
+          take(drain_, name_of("e" + std::to_string(question.epoch)), machine::Mode::exclusive());
       return answer;
     case Phase::kWait: answer.yes = claim_.sure(); return answer;
     case Phase::kStamp: answer.yes = put_stamp(question.record); return answer;
@@ -232,10 +231,9 @@ SwitchFsm::Answer Keeper::serve(const SwitchFsm::Query& question) {
     return answer;
   }
   give_back(report_);
-  const auto info =
-      await<std::optional<LockInfo>>([&](port::Done<std::optional<LockInfo>> done) {
-        anchor_->inspect(name, soon(), std::move(done));
-      });
+  const auto info = await<std::optional<LockInfo>>([&](port::Done<std::optional<LockInfo>> done) {
+    anchor_->inspect(name, soon(), std::move(done));
+  });
   // Whoever cannot be asked may reach it.
   answer.others_reach_it = !info || (*info && !(*info)->holders.empty());
   return answer;
@@ -313,8 +311,8 @@ void Keeper::drop_authority() {
 
 void Keeper::publish() {
   const auto& seen = fsm_.record();
-  const bool other = share_.epoch != 0 && (!seen || seen->epoch != share_.epoch ||
-                                           seen->draining || fsm_.foreign());
+  const bool other = share_.epoch != 0 &&
+                     (!seen || seen->epoch != share_.epoch || seen->draining || fsm_.foreign());
   if (other) drop_authority();
   // An authority lease may be given back before its end. Then whoever drains waits for the longest
   // lease of the record, and no holder's lease may be longer.
@@ -327,7 +325,7 @@ void Keeper::publish() {
     const base::LocalLock lock(mutex_);
     record_ = seen;
     reaches_ = fsm_.reaches_store();
-    why_not_ = fsm_.foreign()     ? "another chain uses " + chain_[seen->active].url.redacted()
+    why_not_ = fsm_.foreign() ? "another chain uses " + chain_[seen->active].url.redacted()
                : seen && seen->draining ? "it is being switched"
                : seen && !fits          ? too_long(settings_.authority, longest)
                : last_error_.empty()    ? "no authority lease was given yet"
