@@ -61,7 +61,7 @@ Acquiring::AcquisitionPtr Acquiring::upgrade(const AcquisitionPtr& reader, Acqui
 
 Result<Acquiring::AcquisitionPtr> Acquiring::take(Result<AcquisitionPtr> made, bool may_wait) {
   if (!made) return made;
-  if ((*made)->options->wait == milliseconds::zero()) may_wait = false;
+  if ((*made)->wait->options->wait == milliseconds::zero()) may_wait = false;
   // On a store that answers at once a first try costs nothing, and spares the wait's bookkeeping.
   // On a remote one the first request queues at once.
   if (may_wait && !store_->answers_at_once()) {
@@ -77,7 +77,7 @@ Acquiring::AcquisitionPtr Acquiring::take(Result<AcquisitionPtr> made, bool may_
                                           Done<AcquisitionPtr> done) {
   if (!made) return done(std::move(made)), nullptr;
   AcquisitionPtr acquisition = *std::move(made);
-  if (acquisition->options->wait == milliseconds::zero()) may_wait = false;
+  if (acquisition->wait->options->wait == milliseconds::zero()) may_wait = false;
   // Starting a call must not block, so only a store that never waits is asked on this thread.
   if (store_->answers_at_once()) {
     if (auto answer = try_without_queueing(acquisition, may_wait)) {
@@ -86,7 +86,7 @@ Acquiring::AcquisitionPtr Acquiring::take(Result<AcquisitionPtr> made, bool may_
   }
   const Turn turn(*this);
   leave_push_reader();
-  acquisition->done = std::move(done);
+  acquisition->wait->done = std::move(done);
   start_waiting(acquisition, may_wait);
   return acquisition;
 }
@@ -95,9 +95,11 @@ Acquiring::AcquisitionPtr Acquiring::take(Result<AcquisitionPtr> made, bool may_
 Result<Acquiring::AcquisitionPtr> Acquiring::settle(const AcquisitionPtr& acquisition,
                                                     Result<AcquisitionPtr> answer) {
   reports_.answered(*acquisition, answer);
-  // The captures of its functions may hold this very client, so they must not outlive the wait.
-  acquisition->options = nullptr;
-  acquisition->queued_news = nullptr;
+  // The captures of its functions may hold this very client, so they must not outlive the wait. The
+  // thread that has woken this one may have the rest for a moment longer.
+  const std::shared_ptr<Acquisition::Wait> wait = std::exchange(acquisition->wait, nullptr);
+  wait->options.reset();
+  wait->queued_news = nullptr;
   if (!answer) {
     answer =
         Error(answer.error().code(), lock_here(*acquisition) + ": " + answer.error().message());
@@ -136,7 +138,7 @@ std::optional<Result<Acquiring::AcquisitionPtr>> Acquiring::try_without_queueing
   if (!*reply) {
     // The try may have been applied. The loop asks again with the same id, and withdraws it if
     // necessary.
-    acquisition->asked_at = fsm.log().sent_at(0);
+    acquisition->wait->asked_at = fsm.log().sent_at(0);
     return std::nullopt;
   }
   // The grant had too little time left, or the request was refused as too old. The loop asks again
@@ -187,15 +189,15 @@ void Acquiring::start_waiting(const AcquisitionPtr& acquisition, bool may_wait) 
   acquisition->acquire = std::make_unique<AcquireFsm>(terms_for(*acquisition, may_wait));
   if (fail_if_closed(acquisition)) return;
   const BootInstant now = base::BootClock::now();
-  execute(acquisition, acquisition->asked_at
-                           ? acquisition->acquire->start_again(now, *acquisition->asked_at)
-                           : acquisition->acquire->start(now));
+  const auto& asked_at = acquisition->wait->asked_at;
+  execute(acquisition, asked_at ? acquisition->acquire->start_again(now, *asked_at)
+                                : acquisition->acquire->start(now));
   heed_stop(acquisition);
 }
 
 bool Acquiring::fail_if_closed(const AcquisitionPtr& acquisition) {
   if (!closed_) return false;
-  acquisition->failure = std::make_unique<Error>(closed_error());
+  acquisition->wait->failure = std::make_unique<Error>(closed_error());
   finish(acquisition);
   conclude(acquisition);
   return true;
@@ -203,14 +205,14 @@ bool Acquiring::fail_if_closed(const AcquisitionPtr& acquisition) {
 
 // Registers late, when there is something to cancel, because an earlier stop calls back at once.
 void Acquiring::heed_stop(const AcquisitionPtr& acquisition) {
-  const std::stop_token& stop = acquisition->options->cancel;
+  const std::stop_token& stop = acquisition->wait->options->cancel;
   if (!stop.stop_possible()) return;
-  acquisition->on_stop = std::make_unique<std::stop_callback<std::function<void()>>>(
+  acquisition->wait->on_stop = std::make_unique<std::stop_callback<std::function<void()>>>(
       stop, [this, acquisition] { cancel(acquisition); });
 }
 
 void Acquiring::heed_deadlocks(const AcquisitionPtr& acquisition) {
-  if (!acquisition->options->owner) return;
+  if (!acquisition->wait->options->owner) return;
   if (!deadlocks_) {
     if (!store_->guarantees().list) return;
     deadlocks_ = std::make_shared<DeadlockWatch>(*this);
@@ -243,9 +245,9 @@ void Acquiring::execute(const AcquisitionPtr& acquisition, const AcquireFsm::Act
       return;
     }
     case AcquireFsm::Step::kFailed:
-      acquisition->failure = std::make_unique<Error>(*acquisition->acquire->error());
+      acquisition->wait->failure = std::make_unique<Error>(*acquisition->acquire->error());
       finish(acquisition);
-      if (acquisition->failure->code() == Errc::kOutcomeUnknown && !closed_) {
+      if (acquisition->wait->failure->code() == Errc::kOutcomeUnknown && !closed_) {
         // The store may grant the lock to nobody for a whole ttl. So it is given back as soon as
         // the store answers.
         give_back(acquisition);
@@ -306,12 +308,12 @@ void Acquiring::send_cancel(const AcquisitionPtr& acquisition) {
 }
 
 void Acquiring::tell_queued(const AcquisitionPtr& acquisition) {
-  if (!acquisition->options->on_queued || acquisition->queued_news) return;
+  Acquisition::Wait& wait = *acquisition->wait;
+  if (!wait.options->on_queued || wait.queued_news) return;
   if (!acquisition->acquire->queued()) return;
-  acquisition->queued_news = std::make_shared<QueuedNews>(acquisition->options->on_queued);
-  notifier_.post([news = acquisition->queued_news, ahead = acquisition->acquire->ahead()] {
-    news->tell(ahead);
-  });
+  wait.queued_news = std::make_shared<QueuedNews>(wait.options->on_queued);
+  notifier_.post(
+      [news = wait.queued_news, ahead = acquisition->acquire->ahead()] { news->tell(ahead); });
 }
 
 // Nothing is under way any more. The reset of `on_stop` waits for a stop that is calling back now,
@@ -320,31 +322,32 @@ void Acquiring::finish(const AcquisitionPtr& acquisition) {
   unschedule(*acquisition);
   waiting_.erase(acquisition->id);
   --calls_under_way_;
-  acquisition->on_stop.reset();
+  acquisition->wait->on_stop.reset();
   acquisition->acquire.reset();
-  acquisition->finished = true;
-  if (!acquisition->done) woken_.push_back(acquisition);
+  acquisition->wait->finished = true;
+  if (!acquisition->wait->done) woken_.push_back(acquisition->wait);
   if (closed_) drained_.notify_all();
 }
 
 // An asynchronous caller gets its answer at the end of this turn.
 void Acquiring::conclude(const AcquisitionPtr& acquisition) {
-  if (!acquisition->done) return;
+  const Acquisition::Wait& wait = *acquisition->wait;
+  if (!wait.done) return;
   auto answer_now = [this, acquisition, held = acquisition->renewal.has_value()] {
     Result<AcquisitionPtr> answer = AcquisitionPtr();
-    if (acquisition->failure) {
-      answer = *acquisition->failure;
+    if (acquisition->wait->failure) {
+      answer = *acquisition->wait->failure;
     } else if (held) {
       answer = acquisition;
     }
-    const auto done = std::move(acquisition->done);
+    const auto done = std::move(acquisition->wait->done);
     done(settle(acquisition, std::move(answer)));
   };
-  if (!acquisition->queued_news) {
+  if (!wait.queued_news) {
     answers_.emplace_back(std::move(answer_now));
   } else {
     answers_.emplace_back(
-        [news = acquisition->queued_news, answer = std::move(answer_now)] { news->end(answer); });
+        [news = wait.queued_news, answer = std::move(answer_now)] { news->end(answer); });
   }
 }
 

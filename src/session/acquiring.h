@@ -94,9 +94,10 @@ class Acquiring : public Releasing {
   void conclude(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
 
   Result<AcquisitionPtr> await_answer(const AcquisitionPtr& acquisition);
-  void await_at_push_reader(Acquisition& acquisition) HOLDFAST_REQUIRES(mutex_);
+  void await_at_push_reader(Acquisition::Wait& wait) HOLDFAST_REQUIRES(mutex_);
 
-  std::list<Acquisition*> at_push_reader_ HOLDFAST_GUARDED_BY(mutex_);  // The first one listens.
+  std::list<Acquisition::Wait*> at_push_reader_
+      HOLDFAST_GUARDED_BY(mutex_);  // The first one listens.
   bool push_reader_is_left_ HOLDFAST_GUARDED_BY(mutex_) = false;
 };
 

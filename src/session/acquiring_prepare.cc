@@ -114,26 +114,24 @@ Result<Acquiring::AcquisitionPtr> Acquiring::make_acquisition(std::string name,
   const Duration lock_delay = options.lock_delay.value_or(milliseconds::zero());
   const bool outlives = options.outlives_client || lock_delay > Duration::zero();
   if (outlives && !may_outlive_) {
-    return Error(Errc::kUnsupported, "leases of this store end with their client, and " +
-                                         std::string(options.outlives_client ? "outlives_client"
-                                                                             : "a lock_delay") +
-                                         " needs one that goes on");
+    return Error(Errc::kUnsupported,
+                 "leases of this store end with their client, and " +
+                     std::string(options.outlives_client ? "outlives_client" : "a lock_delay") +
+                     " needs one that goes on");
   }
-  std::string stored_name = stored(name);
-  auto acquisition =
-      std::make_shared<Acquisition>(std::move(name), std::move(stored_name), mode, generation_);
+  auto acquisition = std::make_shared<Acquisition>(std::move(name), mode, generation_);
   acquisition->asked_ttl = options.ttl;
   acquisition->outlives_client = may_outlive_ && (outlives || !options.auto_renew);
   acquisition->lock_delay = lock_delay;
   // No lease outlasts the session that it is part of, so renewals are timed by the shorter one.
-  acquisition->ttl = acquisition->outlives_client
-                         ? Duration(options.ttl)
-                         : std::min<Duration>(options.ttl, longest_lease_);
+  acquisition->ttl = acquisition->outlives_client ? Duration(options.ttl)
+                                                  : std::min<Duration>(options.ttl, longest_lease_);
   if (options.owner || !options.trace_id.empty()) {
     acquisition->labels =
         std::make_unique<Acquisition::Labels>(Acquisition::Labels{options.owner, options.trace_id});
   }
-  acquisition->options = std::make_unique<AcquireOptions>(std::move(options));
+  acquisition->wait = std::make_shared<Acquisition::Wait>();
+  acquisition->wait->options = std::move(options);
   return acquisition;
 }
 
@@ -143,43 +141,43 @@ void Acquiring::begin_anew(Acquisition& acquisition) {
   acquisition.id = {random.high, random.low};
   acquisition.issue = ++last_issue_;
   acquisition.wall_minus_boot_at_send = base::wall_minus_boot().count();
-  acquisition.pushes_missed_at_send = pushes_missed_;
+  acquisition.wait->pushes_missed_at_send = pushes_missed_;
 }
 
 port::AcquireRequest Acquiring::request_for(const Acquisition& acquisition, bool may_wait) const {
+  const AcquireOptions& options = *acquisition.wait->options;
   port::AcquireRequest request;
-  request.name = acquisition.stored_name;
+  request.name = stored(acquisition.name);
   request.id = acquisition.id;
   request.issue = acquisition.issue;
   request.mode = to_machine(acquisition.mode);
   request.may_wait = may_wait;
   request.ttl = acquisition.lease_at_store();
   request.waiter_ttl = RenewalSchedule::waiter_lease(acquisition.ttl);
-  request.max_waiters = acquisition.options->max_waiters;
+  request.max_waiters = options.max_waiters;
   if (acquisition.base) request.upgrade_of = acquisition.base->id;
-  request.owner = owner_info(acquisition.options->reason, acquisition.options->trace_id,
-                             acquisition.options->owner);
+  request.owner = owner_info(options.reason, options.trace_id, options.owner);
   request.deadline = request_deadline();
   request.outlives_client = acquisition.outlives_client;
   return request;
 }
 
 AcquireFsm::Terms Acquiring::terms_for(const Acquisition& acquisition, bool may_wait) const {
+  const AcquireOptions& options = *acquisition.wait->options;
   AcquireFsm::Terms terms;
   terms.ttl = acquisition.ttl;
   terms.lock_delay = acquisition.lock_delay;
   terms.waiter_ttl = RenewalSchedule::waiter_lease(acquisition.ttl);
   terms.may_wait = may_wait;
-  if (acquisition.options->wait) terms.wait = *acquisition.options->wait;
+  if (options.wait) terms.wait = *options.wait;
   terms.heartbeat = RenewalSchedule(terms.waiter_ttl).heartbeat();
-  terms.min_left = acquisition.options->min_remaining > milliseconds::zero()
-                       ? Nanos(acquisition.options->min_remaining)
-                       : terms.heartbeat;
+  terms.min_left =
+      options.min_remaining > milliseconds::zero() ? Nanos(options.min_remaining) : terms.heartbeat;
   // At most half of a session is guaranteed to be left.
   if (longest_lease_ != Duration::max()) {
     terms.min_left = std::min(terms.min_left, RenewalSchedule(longest_lease_).safe_part());
   }
-  terms.whole = !acquisition.options->auto_renew;
+  terms.whole = !options.auto_renew;
   terms.request = options_.client.request_timeout;
   terms.bound = bound_;
   return terms;
@@ -197,7 +195,7 @@ Result<Acquiring::AcquisitionPtr> Acquiring::prepare_checked(std::string name,
   auto made = make_acquisition(std::move(name), mode, std::move(options));
   if (!made) return made;
   Acquisition& acquisition = **made;
-  if (acquisition.options->cancel.stop_requested()) {
+  if (acquisition.wait->options->cancel.stop_requested()) {
     return Error(Errc::kCancelled, "the wait for lock '" + acquisition.name + "' was cancelled");
   }
   // The core stays until the lease, or this call, is over.

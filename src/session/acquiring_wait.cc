@@ -16,11 +16,12 @@ Result<Acquiring::AcquisitionPtr> Acquiring::await_answer(const AcquisitionPtr& 
   std::shared_ptr<QueuedNews> news;
   {
     const base::LocalLock lock(mutex_);
-    if (store_->push_reader() != nullptr) await_at_push_reader(*acquisition);
-    while (!acquisition->finished) acquisition->changed.wait(mutex_);
-    news = acquisition->queued_news;
-    if (acquisition->failure) {
-      answer = *acquisition->failure;
+    Acquisition::Wait& wait = *acquisition->wait;
+    if (store_->push_reader() != nullptr) await_at_push_reader(wait);
+    while (!wait.finished) wait.changed.wait(mutex_);
+    news = wait.queued_news;
+    if (wait.failure) {
+      answer = *wait.failure;
     } else if (!acquisition->renewal) {
       answer = AcquisitionPtr();
     }
@@ -31,22 +32,22 @@ Result<Acquiring::AcquisitionPtr> Acquiring::await_answer(const AcquisitionPtr& 
 
 // The thread that has waited longest reads the pushes for all: in a queue it is the next to get
 // one.
-void Acquiring::await_at_push_reader(Acquisition& acquisition) {
-  if (acquisition.finished) return;
-  const auto place = at_push_reader_.insert(at_push_reader_.end(), &acquisition);
+void Acquiring::await_at_push_reader(Acquisition::Wait& wait) {
+  if (wait.finished) return;
+  const auto place = at_push_reader_.insert(at_push_reader_.end(), &wait);
   push_reader_is_left_ = false;
-  while (!acquisition.finished) {
+  while (!wait.finished) {
     if (place != at_push_reader_.begin()) {
-      acquisition.changed.wait(mutex_);
+      wait.changed.wait(mutex_);
       continue;
     }
-    acquisition.push_reader = std::this_thread::get_id();
+    wait.push_reader = std::this_thread::get_id();
     // The mutex is free meanwhile, because a push that comes in runs a turn of the core on this
     // thread.
     mutex_.unlock();
     store_->push_reader()->listen();
     mutex_.lock();
-    acquisition.push_reader.reset();
+    wait.push_reader.reset();
   }
   const bool listened = place == at_push_reader_.begin();
   at_push_reader_.erase(place);

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <forward_list>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,7 +16,6 @@
 #include <stop_token>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "holdfast/lease.h"
 #include "holdfast/options.h"
@@ -35,15 +35,10 @@ using Schedule = std::multimap<BootInstant, std::shared_ptr<Acquisition>>;
 
 class Acquisition {
  public:
-  Acquisition(std::string user_name, std::string store_name, const holdfast::Mode& lock_mode,
-              std::uint64_t process)
-      : name(std::move(user_name)),
-        stored_name(std::move(store_name)),
-        mode(lock_mode),
-        generation(process) {}
+  Acquisition(std::string user_name, const holdfast::Mode& lock_mode, std::uint64_t process)
+      : name(std::move(user_name)), mode(lock_mode), generation(process) {}
 
-  const std::string name;
-  const std::string stored_name;   // With the namespace in front.
+  const std::string name;          // Without the namespace.
   const holdfast::Mode mode;       // As it was asked for.
   const std::uint64_t generation;  // The creating process's: a forked child differs.
 
@@ -58,6 +53,7 @@ class Acquisition {
   std::atomic<std::int64_t> slack_ns{0};
   std::atomic<LeaseState> state{LeaseState::kReleased};
   std::atomic<bool> downgraded{false};  // Exclusive it was, shared it is.
+  std::atomic<bool> has_loss{false};    // Set after `loss`, which never changes again.
 
   holdfast::Mode mode_now() const { return downgraded ? holdfast::Mode::shared() : mode; }
 
@@ -65,8 +61,18 @@ class Acquisition {
   Duration lease_at_store() const { return ttl + lock_delay; }
 
   std::optional<Error> why_lost() const HOLDFAST_EXCLUDES(loss_mutex) {
+    if (!has_loss) return std::nullopt;
     const base::LocalLock lock(loss_mutex);
-    return loss ? std::optional<Error>(*loss) : std::nullopt;
+    return *loss;
+  }
+
+  // The answer that release() repeats, from now on.
+  void answer_release(const Result<void>& answer) {
+    released = true;
+    release_error = answer ? nullptr : std::make_unique<Error>(answer.error());
+  }
+  Result<void> release_answer() const {
+    return release_error ? Result<void>(*release_error) : Result<void>();
   }
 
   // Guarded by the core's mutex.
@@ -77,47 +83,53 @@ class Acquisition {
   Duration lock_delay{};  // The store keeps the lease for so much longer than this side counts on.
   Duration asked_ttl{};   // Where a session is shorter, `ttl` is the session's.
   std::int64_t wall_minus_boot_at_send = 0;  // For the request that is under way.
-  std::uint64_t pushes_missed_at_send = 0;   // How often before the first request.
   // People see these with its name; set where the caller said so.
   struct Labels {
     std::optional<Owner> owner;
     std::string trace_id;
   };
   std::unique_ptr<const Labels> labels;
-  // A program may hold 100,000 locks. So members that only the acquire needs go early: the options
-  // with the answer, the step function as soon as it has ended.
-  std::unique_ptr<AcquireOptions> options;
-  std::unique_ptr<AcquireFsm> acquire;
-  std::optional<BootInstant> asked_at;  // The uncontended try, which had no answer.
+
+  // What only the acquire needs. It goes with the answer, because a program may hold 100,000 locks.
+  struct Wait {
+    std::optional<AcquireOptions> options;    // Until the answer.
+    std::optional<BootInstant> asked_at;      // The uncontended try, which had no answer.
+    std::uint64_t pushes_missed_at_send = 0;  // How often before the first request.
+    std::shared_ptr<QueuedNews> queued_news;  // Once it is told that it must wait.
+    bool finished = false;                    // The acquire has an answer...
+    std::unique_ptr<const Error> failure;     // ...which may be this.
+    std::function<void(Result<std::shared_ptr<Acquisition>>)> done;      // Not set: a thread waits.
+    std::unique_ptr<std::stop_callback<std::function<void()>>> on_stop;  // While it waits.
+    base::LocalCondition changed;                                        // With the core's mutex.
+    // The waiting thread, while it listens at the store's push reader.
+    std::optional<std::thread::id> push_reader;
+  };
+  std::shared_ptr<Wait> wait;           // Shared with the thread that wakes its waiter.
+  std::unique_ptr<AcquireFsm> acquire;  // Until it has ended. Then `wait` is its caller's alone.
+
   std::optional<RenewalFsm> renewal;
   std::optional<Schedule::iterator> slot;
-  std::weak_ptr<Acquisition> upgrade;       // The lease whose base this is.
-  std::shared_ptr<QueuedNews> queued_news;  // Once it is told that it must wait.
-  bool finished = false;                    // The acquire has an answer.
-  bool queued = false;                      // It has waited for its turn: others may do so now.
-  bool outlives_client = false;             // Its lease needs no client, once it is granted.
-  std::unique_ptr<const Error> failure;
-  std::function<void(Result<std::shared_ptr<Acquisition>>)> done;      // Not set: a thread waits.
-  std::unique_ptr<std::stop_callback<std::function<void()>>> on_stop;  // While it waits.
+  std::weak_ptr<Acquisition> upgrade;  // The lease whose base this is.
   struct RenewWait {
     std::uint64_t replies = 0;  // It is answered by then.
     std::function<void(Result<void>)> done;
   };
-  std::vector<RenewWait> renew_waits;
-  std::unique_ptr<ObservedSpan> span;    // Where there is an observer.
-  bool being_left = false;               // To the store: close() passes over it.
-  bool perhaps_left = false;             // It may have been: only its owner's release() ends it.
-  bool releasing = false;                // A release without a handle is under way.
-  std::optional<BootInstant> let_go_at;  // And may not take effect before that.
-  std::optional<Result<void>> released;  // The answer that release() repeats.
-  base::LocalCondition changed;          // With the core's mutex.
-  // The waiting thread, while it listens at the store's push reader.
-  std::optional<std::thread::id> push_reader;
+  std::forward_list<RenewWait> renew_waits;
+  std::unique_ptr<ObservedSpan> span;          // Where there is an observer.
+  BootInstant let_go_at = BootInstant::min();  // A release may not take effect before that.
+  std::unique_ptr<const Error> release_error;
+  bool released = false;         // release() has an answer: `release_error`, or that it succeeded.
+  bool releasing = false;        // A release without a handle is under way.
+  bool queued = false;           // It has waited for its turn: others may do so now.
+  bool outlives_client = false;  // Its lease needs no client, once it is granted.
+  bool being_left = false;       // To the store: close() passes over it.
+  bool perhaps_left = false;     // It may have been: only its owner's release() ends it.
 
-  // The news of the loss.
-  mutable base::LocalMutex loss_mutex;
+  // The news of the loss. One mutex guards those of all leases: it is needed seldom, and one in
+  // each would be a tenth of a held lock's memory.
+  static inline base::LocalMutex loss_mutex;
   std::unique_ptr<const Error> loss HOLDFAST_GUARDED_BY(loss_mutex);
-  std::optional<std::stop_source> lost_source HOLDFAST_GUARDED_BY(loss_mutex);
+  std::stop_source lost_source HOLDFAST_GUARDED_BY(loss_mutex){std::nostopstate};
 };
 
 }  // namespace holdfast::session

@@ -60,7 +60,7 @@ void Core::adopt(std::string name, const holdfast::Mode& mode, port::Acquisition
   if (!made) return done(std::move(made));
   (*made)->id = id;
   (*made)->issue = 0;
-  (*made)->pushes_missed_at_send = pushes_missed_;
+  (*made)->wait->pushes_missed_at_send = pushes_missed_;
   try_to_adopt(std::make_shared<Adoption>(Adoption{*std::move(made),
                                                    SendLog::starting_at(first_number_after(0)),
                                                    request_deadline(), std::move(done)}));
@@ -74,11 +74,15 @@ void Core::try_to_adopt(const std::shared_ptr<Adoption>& adoption) {
   ask<AdoptReply>(
       [&](BootInstant, port::Done<AdoptReply> done) {
         const Duration waiter_ttl = RenewalSchedule::waiter_lease(acquisition.ttl);
-        Outgoing outgoing{
-            adoption->acquisition,
-            {acquisition.stored_name, acquisition.id, seq, acquisition.lease_at_store(), waiter_ttl,
-             {}, /*adopts=*/true},
-            acquisition.ttl};
+        Outgoing outgoing{adoption->acquisition,
+                          {stored(acquisition.name),
+                           acquisition.id,
+                           seq,
+                           acquisition.lease_at_store(),
+                           waiter_ttl,
+                           {},
+                           /*adopts=*/true},
+                          acquisition.ttl};
         outgoing.adopted = std::move(done);
         outgoing.end = adoption->until;
         const Turn turn(*this);
@@ -129,7 +133,7 @@ void Core::on_adopted(const std::shared_ptr<Adoption>& adoption, std::uint64_t s
   {
     const Turn turn(*this);
     start_lease(acquisition, state, adoption->log);
-    acquisition->options = nullptr;
+    acquisition->wait = nullptr;
     if (outlives_close(acquisition)) acquisition->core = self();
   }
   if (acquisition->core == nullptr) return adoption->done(closed_error());

@@ -90,16 +90,16 @@ void CoreBase::end_call() {
 CoreBase::Turn::~Turn() HOLDFAST_NO_TSA {
   std::vector<std::function<void()>> answers;
   answers.swap(core_.answers_);
-  std::vector<AcquisitionPtr> woken;
+  std::vector<std::shared_ptr<Acquisition::Wait>> woken;
   woken.swap(core_.woken_);
   const bool to_send = !core_.outbox_.empty();
-  const bool nudge = std::any_of(woken.begin(), woken.end(), [](const AcquisitionPtr& acquisition) {
-    return acquisition->push_reader && *acquisition->push_reader != std::this_thread::get_id();
+  const bool nudge = std::any_of(woken.begin(), woken.end(), [](const auto& wait) {
+    return wait->push_reader && *wait->push_reader != std::this_thread::get_id();
   });
   core_.mutex_.unlock();
   // Woken first, because each handoff waits for it, and only after the unlock, because they need
   // the mutex.
-  for (const AcquisitionPtr& acquisition : woken) acquisition->changed.notify_all();
+  for (const auto& wait : woken) wait->changed.notify_all();
   // A waiter may be reading pushes instead of sleeping.
   if (nudge) core_.store_->push_reader()->nudge();
   for (auto& answer : answers) on_loop_ ? core_.answer_later(std::move(answer)) : answer();
@@ -153,7 +153,7 @@ std::string CoreBase::lock_here(const Acquisition& lock) const {
 }
 
 port::AcquisitionRequest CoreBase::end_of(const Acquisition& acquisition) const {
-  return {acquisition.stored_name, acquisition.id, request_deadline(), acquisition.issue,
+  return {stored(acquisition.name), acquisition.id, request_deadline(), acquisition.issue,
           acquisition.queued};
 }
 

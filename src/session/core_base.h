@@ -163,7 +163,8 @@ class CoreBase {
   base::LocalCondition drained_;
   // Gathered in a turn, for its end.
   std::vector<std::function<void()>> answers_ HOLDFAST_GUARDED_BY(mutex_);
-  std::vector<AcquisitionPtr> woken_ HOLDFAST_GUARDED_BY(mutex_);  // Threads wait for their answer.
+  // Threads wait for the answers of these, and may leave with them before they are woken.
+  std::vector<std::shared_ptr<Acquisition::Wait>> woken_ HOLDFAST_GUARDED_BY(mutex_);
   std::vector<Outgoing> outbox_ HOLDFAST_GUARDED_BY(mutex_);
   std::vector<std::function<void()>> late_answers_;  // On the loop only.
 

@@ -41,8 +41,8 @@ void Core::downgrade(const AcquisitionPtr& acquisition, Done<void> done) {
 Result<void> Core::on_downgraded(const AcquisitionPtr& acquisition,
                                  const Result<port::AcquisitionState>& reply) {
   if (!reply) {
-    return Error(reply.error().code(), lock_here(*acquisition) + ": the downgrade failed: " +
-                                           reply.error().message());
+    return Error(reply.error().code(),
+                 lock_here(*acquisition) + ": the downgrade failed: " + reply.error().message());
   }
   if (reply->status != port::AcquisitionStatus::kHeld) {
     doubt(acquisition);  // The renewal finds out why.
@@ -68,7 +68,7 @@ void Core::leave_to_store(const AcquisitionPtr& acquisition, std::chrono::millis
   ask<bool>(
       [&](BootInstant deadline, port::Done<bool> answered) {
         store_->keep(
-            {acquisition->stored_name, acquisition->id, *begun, time, std::move(value), deadline},
+            {stored(acquisition->name), acquisition->id, *begun, time, std::move(value), deadline},
             std::move(answered));
       },
       [this, acquisition, done = std::move(done)](const Result<bool>& kept) {
@@ -81,12 +81,11 @@ void Core::detach(const AcquisitionPtr& acquisition) {
   const bool of_session = longest_lease_ != Duration::max() && !acquisition->outlives_client;
   if (of_session && may_outlive_ && !forked() && !base::on_library_thread()) {
     const auto time = std::chrono::ceil<std::chrono::milliseconds>(acquisition->asked_ttl);
-    const auto left = await<void>([&](Done<void> done) {
-      leave_to_store(acquisition, time, std::nullopt, std::move(done));
-    });
+    const auto left = await<void>(
+        [&](Done<void> done) { leave_to_store(acquisition, time, std::nullopt, std::move(done)); });
     if (left) {
       const Turn turn(*this);
-      acquisition->released = Result<void>(detached_error(*acquisition));
+      acquisition->answer_release(detached_error(*acquisition));
       return;
     }
   }

@@ -32,7 +32,7 @@ void Releasing::detach(const AcquisitionPtr& acquisition) {
   }
   reports_.ended(*acquisition, HoldEnd::kDetached);
   end_locally(acquisition);
-  acquisition->released = Result<void>(detached_error(*acquisition));
+  acquisition->answer_release(detached_error(*acquisition));
 }
 
 Error Releasing::detached_error(const Acquisition& acquisition) {
@@ -44,13 +44,12 @@ Error Releasing::detached_error(const Acquisition& acquisition) {
 // The lease is not kept any more and answers "released".
 void Releasing::end_locally(const AcquisitionPtr& acquisition) {
   unschedule(*acquisition);
-  acquisition->released.emplace();
+  acquisition->released = true;
   LeaseState before = acquisition->state.load();
   while (before != LeaseState::kLost &&
          !acquisition->state.compare_exchange_weak(before, LeaseState::kReleased)) {
   }
   answer_renewals(*acquisition);
-  acquisition->changed.notify_all();
   // At the store it ends with the lease under it.
   if (const auto upgrade = acquisition->upgrade.lock(); upgrade && !upgrade->released) {
     end_locally(upgrade);
@@ -67,14 +66,14 @@ bool Releasing::must_run_out(const Acquisition& acquisition) {
 // An answer, when the store need not be asked. `loss`: how the lease ended before.
 std::optional<Result<void>> Releasing::begin_release(const AcquisitionPtr& acquisition,
                                                      std::optional<Error>& loss) {
-  if (acquisition->released) return *acquisition->released;
+  if (acquisition->released) return acquisition->release_answer();
   // The loop's timer may be late: a hold that ran out counts as lost, even if the store still
   // answers "released".
   look_at_deadline(acquisition);
   loss = acquisition->why_lost();
   end_locally(acquisition);
   if (!must_run_out(*acquisition)) return std::nullopt;
-  acquisition->released = Result<void>(*loss);
+  acquisition->answer_release(*loss);
   return *loss;
 }
 
@@ -96,7 +95,7 @@ Result<void> Releasing::end_release(const AcquisitionPtr& acquisition,
   const base::LocalLock lock(mutex_);
   const bool gone = ended && *ended == port::EndStatus::kGone;
   reports_.ended(*acquisition, gone ? HoldEnd::kGone : HoldEnd::kReleased);
-  acquisition->released = answer;
+  acquisition->answer_release(answer);
   if (!ended && !closed_) send_release(acquisition);  // Goes on trying while the lease lasts.
   return answer;
 }
@@ -237,7 +236,7 @@ void Releasing::release_later(const AcquisitionPtr& acquisition, std::optional<B
   const Turn turn(*this);
   if (closed_ || acquisition->released || acquisition->releasing) return;
   look_at_deadline(acquisition);
-  acquisition->let_go_at = at;
+  acquisition->let_go_at = at.value_or(BootInstant::min());
   const bool left = acquisition->being_left || (acquisition->perhaps_left && !at);
   const bool stays = left || (at && *at > base::BootClock::now());
   reports_.ended(*acquisition, stays ? HoldEnd::kDetached : HoldEnd::kReleased);
@@ -251,16 +250,16 @@ void Releasing::send_release(const AcquisitionPtr& acquisition) {
   if (!acquisition->releasing) ++releases_under_way_;
   acquisition->releasing = true;
   const BootInstant now = base::BootClock::now();
-  if (!acquisition->let_go_at || *acquisition->let_go_at <= now) {
+  if (acquisition->let_go_at <= now) {
     store_->release(
         release_of(*acquisition), [this, acquisition](const Result<port::EndStatus>& reply) {
           on_release_sent(acquisition, reply ? std::nullopt : std::optional(reply.error().code()));
         });
     return;
   }
-  const auto left = std::chrono::ceil<Duration>(*acquisition->let_go_at - now);
+  const auto left = std::chrono::ceil<Duration>(acquisition->let_go_at - now);
   store_->keep(
-      {acquisition->stored_name, acquisition->id, acquisition->renewal->begin_to_keep(now, left),
+      {stored(acquisition->name), acquisition->id, acquisition->renewal->begin_to_keep(now, left),
        left, std::nullopt, request_deadline()},
       [this, acquisition](const Result<bool>& kept) {
         on_release_sent(acquisition, kept ? std::nullopt : std::optional(kept.error().code()));

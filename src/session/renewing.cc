@@ -15,9 +15,10 @@ void Renewing::start_lease(const AcquisitionPtr& acquisition, const port::Acquis
   terms.ttl = acquisition->ttl;
   terms.lock_delay = acquisition->lock_delay;
   terms.bound = bound_;
-  terms.renew = acquisition->options->auto_renew;
-  if (acquisition->options->max_hold > std::chrono::milliseconds::zero()) {
-    terms.hold_until = now + acquisition->options->max_hold;
+  const AcquireOptions& options = *acquisition->wait->options;
+  terms.renew = options.auto_renew;
+  if (options.max_hold > std::chrono::milliseconds::zero()) {
+    terms.hold_until = now + options.max_hold;
   }
   acquisition->token = state.token;
   acquisition->slack_ns = bound_.slack(acquisition->ttl).count();
@@ -31,7 +32,7 @@ void Renewing::start_lease(const AcquisitionPtr& acquisition, const port::Acquis
       (acquisition->base->released || acquisition->base->state == LeaseState::kLost)) {
     return lose(acquisition, Error(Errc::kLost, "the shared lease under it has ended"));
   }
-  apply(acquisition, acquisition->pushes_missed_at_send == pushes_missed_
+  apply(acquisition, acquisition->wait->pushes_missed_at_send == pushes_missed_
                          ? acquisition->renewal->on_tick(now)
                          : acquisition->renewal->on_push_missed(now));
 }
@@ -86,12 +87,12 @@ void Renewing::lose(const AcquisitionPtr& acquisition, const Error& why) {
   acquisition->state.store(LeaseState::kLost, std::memory_order_release);
   std::string text = lock_here(*acquisition) + " was lost: " + why.message();
   {
-    const base::LocalLock lock(acquisition->loss_mutex);
+    const base::LocalLock lock(Acquisition::loss_mutex);
     if (acquisition->loss) return;
     acquisition->loss = std::make_unique<Error>(why.code(), text);
+    acquisition->has_loss = true;
   }
   reports_.lost(*acquisition, why);
-  acquisition->changed.notify_all();
   answer_renewals(*acquisition);
   reports_.log(
       reports_.event(LogSeverity::kError, "lock_lost", std::move(text), *acquisition, why.code()));
@@ -100,12 +101,12 @@ void Renewing::lose(const AcquisitionPtr& acquisition, const Error& why) {
   }
   // Callbacks of the program may block, so they run on the notifier's thread.
   notifier_.post([acquisition] {
-    std::optional<std::stop_source> source;
+    std::stop_source source(std::nostopstate);
     {
-      const base::LocalLock lock(acquisition->loss_mutex);
+      const base::LocalLock lock(Acquisition::loss_mutex);
       source = acquisition->lost_source;
     }
-    if (source) source->request_stop();
+    source.request_stop();
   });
 }
 
@@ -115,12 +116,12 @@ std::stop_token Renewing::lost_token(Acquisition& acquisition) {
     stopped.request_stop();
     return stopped.get_token();
   }
-  const base::LocalLock lock(acquisition.loss_mutex);
-  if (!acquisition.lost_source) {
-    acquisition.lost_source.emplace();
-    if (acquisition.loss) acquisition.lost_source->request_stop();
+  const base::LocalLock lock(Acquisition::loss_mutex);
+  if (!acquisition.lost_source.stop_possible()) {
+    acquisition.lost_source = std::stop_source();
+    if (acquisition.loss) acquisition.lost_source.request_stop();
   }
-  return acquisition.lost_source->get_token();
+  return acquisition.lost_source.get_token();
 }
 
 void Renewing::on_renewed(const Outgoing& sent, BootInstant now,
@@ -145,7 +146,6 @@ void Renewing::on_renewed(const Outgoing& sent, BootInstant now,
     }
     apply(acquisition, action);
     answer_renewals(*acquisition);
-    acquisition->changed.notify_all();
   }
 }
 
@@ -204,7 +204,7 @@ Result<void> Renewing::renew(const AcquisitionPtr& acquisition) {
       return Error(Errc::kOutcomeUnknown,
                    lock_here(*acquisition) + ": the renewal was not answered in time");
     }
-    acquisition->changed.wait_for(mutex_, until - now);
+    renewed_.wait_for(mutex_, until - now);
   }
 }
 
@@ -215,7 +215,7 @@ void Renewing::renew(const AcquisitionPtr& acquisition, Done<void> done) {
   const Turn turn(*this);
   const auto asked = ask_to_renew(acquisition);
   if (asked) {
-    acquisition->renew_waits.push_back({*asked, std::move(done)});
+    acquisition->renew_waits.push_front({*asked, std::move(done)});
     answer_renewals(*acquisition);
   } else {
     answers_.emplace_back([done = std::move(done), error = asked.error()] { done(error); });
@@ -223,6 +223,7 @@ void Renewing::renew(const AcquisitionPtr& acquisition, Done<void> done) {
 }
 
 void Renewing::answer_renewals(Acquisition& acquisition) {
+  renewed_.notify_all();
   std::erase_if(acquisition.renew_waits, [&](Acquisition::RenewWait& wait) HOLDFAST_NO_TSA {
     auto answer = renewed(acquisition, wait.replies);
     if (!answer) return false;

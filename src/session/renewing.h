@@ -71,6 +71,7 @@ class Renewing : public CoreBase {
   // The outbox waits for the batch that the renewal thread sends, but no longer.
   BootInstant outbox_waits_until_ HOLDFAST_GUARDED_BY(mutex_) = BootInstant::max();
   Batch* under_way_ HOLDFAST_GUARDED_BY(mutex_) = nullptr;
+  base::LocalCondition renewed_;  // Some renewal was answered, or some lease has ended.
 };
 
 }  // namespace holdfast::session

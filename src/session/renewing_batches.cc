@@ -19,7 +19,7 @@ constexpr Nanos kGiveUpAgain = std::chrono::milliseconds(10);
 void Renewing::send_out(const AcquisitionPtr& acquisition, std::uint64_t seq, bool waiting) {
   const Duration waiter_ttl = RenewalSchedule::waiter_lease(acquisition->ttl);
   Outgoing outgoing{acquisition,
-                    {acquisition->stored_name,
+                    {stored(acquisition->name),
                      acquisition->id,
                      seq,
                      acquisition->lease_at_store(),

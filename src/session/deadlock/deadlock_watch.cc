@@ -14,7 +14,7 @@ constexpr Nanos kPeriod = std::chrono::seconds(1);
 constexpr int kShare = 20;
 
 bool still_waits(const Acquisition& acquisition) {
-  return acquisition.acquire && acquisition.options->owner;
+  return acquisition.acquire && acquisition.wait->options->owner;
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ std::vector<DeadlockWatch::Question> DeadlockWatch::questions() {
   for (const Wait& wait : waits_) {
     const auto acquisition = wait.acquisition.lock();
     if (!acquisition || !still_waits(*acquisition) || !acquisition->acquire->queued()) continue;
-    all.push_back({acquisition, acquisition->options->owner->id()});
+    all.push_back({acquisition, acquisition->wait->options->owner->id()});
   }
   return all;
 }

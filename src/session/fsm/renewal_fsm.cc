@@ -1,7 +1,7 @@
 #include "src/session/fsm/renewal_fsm.h"
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
 namespace holdfast::session {
 namespace {
@@ -37,7 +37,6 @@ void RenewalFsm::extend(const port::AcquisitionState& state) {
   if (sure <= sure_until_) return;
   sure_until_ = sure;
   inherited_ = inherited_ && lease < terms_.ttl;
-  deadline_ = terms_.hold_until ? std::min(sure, *terms_.hold_until) : sure;
   granted_ = lease;
   renew_at_ = *sent + until_next(state);
   company_from_ =
@@ -80,24 +79,21 @@ std::uint64_t RenewalFsm::begin_to_keep(BootInstant now, Duration left) {
   keeping_ = true;
   // The request may shorten the lease the moment it is sent. So the owner's deadline is shortened
   // before.
-  before_keeping_ = {sure_until_, deadline_};
+  sure_before_keeping_ = sure_until_;
   counts_from_ = log_.add(now);
-  const BootInstant sure = terms_.bound.safe_deadline(now, left);
-  sure_until_ = std::min(sure_until_, sure);
-  deadline_ = std::min(deadline_, sure);
+  sure_until_ = std::min(sure_until_, terms_.bound.safe_deadline(now, left));
   return counts_from_;
 }
 
 RenewalFsm::Action RenewalFsm::on_not_kept(BootInstant now, bool surely_not) {
   keeping_ = false;
-  if (surely_not) std::tie(sure_until_, deadline_) = before_keeping_;
+  if (surely_not) sure_until_ = sure_before_keeping_;
   renew_at_ = now;
   return next(now);
 }
 
 bool RenewalFsm::may_renew() const {
-  if (terms_.hold_until && renew_at_ >= *terms_.hold_until) return false;
-  return terms_.renew || asked_;
+  return renew_at_ < terms_.hold_until && (terms_.renew || asked_);
 }
 
 RenewalFsm::Action RenewalFsm::on_reply(BootInstant now,
@@ -106,20 +102,20 @@ RenewalFsm::Action RenewalFsm::on_reply(BootInstant now,
   ++replies_;
   if (state_ == State::kLost || keeping_) return {};
   // This check comes first: the owner was told to stop at the deadline, whatever the reply says.
-  if (now >= deadline_) {
+  if (now >= deadline()) {
     const Action action = next(now);
     // The store may know the reason better than the clock. It changes the report only.
     const bool told = !reply && reply.error().code() == Errc::kBroken;
     if (told && loss_cause_ == LossCause::kExpired) {
       loss_cause_ = LossCause::kStore;
-      loss_ = reply.error();
+      loss_ = std::make_unique<Error>(reply.error());
     }
     return action;
   }
   if (reply.has_value() && reply->status == port::AcquisitionStatus::kHeld &&
       reply->seq >= log_.next()) {
     taken_over_ = true;
-    return lose(LossCause::kTakenOver, "another process has taken the lease over");
+    return lose(LossCause::kTakenOver, {Errc::kLost, "another process has taken the lease over"});
   }
   if (reply.has_value() && reply->status == port::AcquisitionStatus::kHeld) {
     const BootInstant before = renew_at_;
@@ -128,12 +124,9 @@ RenewalFsm::Action RenewalFsm::on_reply(BootInstant now,
     if (renew_at_ == before) renew_at_ = now + before_retry();
     state_ = State::kHeld;
   } else if (reply.has_value()) {
-    return lose(LossCause::kStore, "the store has no such lease any more");
+    return lose(LossCause::kStore, {Errc::kLost, "the store has no such lease any more"});
   } else if (reply.error().code() == Errc::kLost || reply.error().code() == Errc::kBroken) {
-    state_ = State::kLost;
-    loss_cause_ = LossCause::kStore;
-    loss_ = reply.error();
-    return {Step::kLost, 0};
+    return lose(LossCause::kStore, reply.error());
   } else {
     // A renewal that failed ends nothing. Nobody else can have the lock before the deadline.
     state_ = State::kInDoubt;
@@ -146,13 +139,13 @@ RenewalFsm::Action RenewalFsm::on_reply(BootInstant now,
 
 RenewalFsm::Action RenewalFsm::next(BootInstant now) {
   if (state_ == State::kLost || keeping_) return {};
-  if (now >= deadline_) {
-    if (terms_.hold_until && now >= *terms_.hold_until) {
-      return lose(LossCause::kMaxHold, "it was held for as long as max_hold allows");
+  if (now >= deadline()) {
+    if (now >= terms_.hold_until) {
+      return lose(LossCause::kMaxHold, {Errc::kLost, "it was held for as long as max_hold allows"});
     }
-    return lose(LossCause::kExpired, terms_.renew
-                                         ? "it could not be renewed before its lease ended"
-                                         : "its lease ended, and renewal was not asked for");
+    const char* why = terms_.renew ? "it could not be renewed before its lease ended"
+                                   : "its lease ended, and renewal was not asked for";
+    return lose(LossCause::kExpired, {Errc::kLost, why});
   }
   if (!may_renew() || in_flight_ || now < renew_at_) return {};
   in_flight_ = true;
@@ -160,16 +153,16 @@ RenewalFsm::Action RenewalFsm::next(BootInstant now) {
   return {Step::kSend, log_.add(now)};
 }
 
-RenewalFsm::Action RenewalFsm::lose(LossCause cause, const char* why) {
+RenewalFsm::Action RenewalFsm::lose(LossCause cause, Error why) {
   state_ = State::kLost;
   loss_cause_ = cause;
-  loss_ = Error(Errc::kLost, why);
+  loss_ = std::make_unique<Error>(std::move(why));
   return {Step::kLost, 0};
 }
 
 BootInstant RenewalFsm::wake_at() const {
   if (state_ == State::kLost || keeping_) return BootInstant::max();
-  return !may_renew() || in_flight_ ? deadline_ : std::min(deadline_, renew_at_);
+  return !may_renew() || in_flight_ ? deadline() : std::min(deadline(), renew_at_);
 }
 
 }  // namespace holdfast::session

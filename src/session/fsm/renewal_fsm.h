@@ -16,8 +16,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
-#include <utility>
+#include <memory>
 
 #include "holdfast/result.h"
 #include "src/port/store.h"
@@ -44,8 +43,8 @@ class RenewalFsm {
     Duration ttl{};
     Duration lock_delay{};  // The end of each granted lease, which this side does not count on.
     ClockBound bound{};
+    BootInstant hold_until = BootInstant::max();  // No renewal from here on, and the lease ends.
     bool renew = true;
-    std::optional<BootInstant> hold_until{};  // No renewal from here on, and the lease ends.
   };
 
   // The ticket was found held at `now`, on the terms of `state`; `log` has when its requests went
@@ -80,7 +79,7 @@ class RenewalFsm {
   bool tries_again() const { return state_ != State::kLost && may_renew(); }
 
   State state() const { return state_; }
-  BootInstant deadline() const { return deadline_; }
+  BootInstant deadline() const { return std::min(sure_until_, terms_.hold_until); }
   // As long as one lease lasts: of those that were granted the last, and never above the ttl.
   Nanos lease() const { return std::min(terms_.ttl, granted_); }
   BootInstant wake_at() const;
@@ -90,38 +89,38 @@ class RenewalFsm {
   LossCause loss_cause() const { return loss_cause_; }
   // When the renewal that was sent last should have been sent.
   BootInstant planned_at() const { return renew_at_; }
-  // Why it is lost; only then.
-  const std::optional<Error>& loss() const { return loss_; }
+  // Why it is lost; nullptr while it is not.
+  const Error* loss() const { return loss_.get(); }
 
  private:
   Action next(BootInstant now);
   Action ask_by(BootInstant at, BootInstant now);
   bool may_renew() const;
-  Action lose(LossCause cause, const char* why);
+  Action lose(LossCause cause, Error why);
   Duration counted(const port::AcquisitionState& state) const;
   void extend(const port::AcquisitionState& state);
   Nanos until_next(const port::AcquisitionState& state) const;
   Nanos before_retry() const;
 
+  // A program may hold 100,000 of these, so small members stand together.
   Terms terms_;
   SendLog log_;
-  State state_ = State::kHeld;
-  BootInstant sure_until_ = BootInstant::min();         // By what the store confirmed.
-  BootInstant deadline_ = BootInstant::min();           // The same, within max_hold.
-  std::pair<BootInstant, BootInstant> before_keeping_;  // Both.
-  Duration granted_{};                                  // The lease as it was granted last.
+  BootInstant sure_until_ = BootInstant::min();  // By what the store confirmed.
+  BootInstant sure_before_keeping_{};
+  Duration granted_{};  // The lease as it was granted last.
   BootInstant renew_at_{};
   BootInstant company_from_ = BootInstant::max();  // From then on the next renewal may go early.
+  std::uint64_t counts_from_ = 0;  // The grant of an older request may have been shortened.
+  std::uint64_t replies_ = 0;
+  std::unique_ptr<const Error> loss_;
+  State state_ = State::kHeld;
+  LossCause loss_cause_ = LossCause::kNone;
   bool in_flight_ = false;
   bool ask_again_ = false;
   bool asked_ = false;
   bool inherited_ = false;
   bool keeping_ = false;
-  std::uint64_t counts_from_ = 0;  // The grant of an older request may have been shortened.
   bool taken_over_ = false;
-  LossCause loss_cause_ = LossCause::kNone;
-  std::uint64_t replies_ = 0;
-  std::optional<Error> loss_;
 };
 
 }  // namespace holdfast::session
