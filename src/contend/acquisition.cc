@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <tuple>
 
 #include "holdfast/detail/transient.h"
 #include "src/contend/acquisition_table.h"
@@ -25,17 +26,35 @@ constexpr int kAnswersPerSession = 100;
 // The same allowance for clock rates as the session layer's (src/session/deadline.h): 1/100.
 constexpr int kRateError = 100;
 
+bool same_but_time(const machine::OwnerInfo& one, const machine::OwnerInfo& other) {
+  const auto text = [](const machine::OwnerInfo& each) {
+    return std::tie(each.owner, each.host, each.pid, each.program, each.reason, each.wake,
+                    each.trace_id);
+  };
+  return text(one) == text(other);
+}
+
 }  // namespace
 
 AcquisitionFsm::AcquisitionFsm(const StoreTraits& traits, port::AcquireRequest request,
                                const AcquisitionFsm* upgrades, BootInstant now)
-    : traits_(&traits), request_(std::move(request)), seq_at_(now), asks_(1) {
+    : traits_(&traits),
+      lock_(request.name),
+      id_(request.id),
+      ttl_(request.ttl),
+      deadline_(request.deadline),
+      owner_(std::exchange(request.owner, nullptr)),
+      owner_since_unix_ms_(owner_ ? owner_->since_unix_ms : 0),
+      seq_at_(now),
+      asks_(1),
+      outlives_client_(request.outlives_client) {
   due_.fill(BootInstant::max());
   const auto base = upgrades != nullptr ? upgrades->entry_.key.id : machine::AcquisitionId{};
-  entry_.key = key_for(request_.id, request_.mode, base);
-  details_.owner = request_.owner;
-  details_.attempt = !request_.may_wait && traits.rewrites;
-  if (request_.outlives_client && traits.keeps) keeping_ = std::make_unique<Keeping>();
+  entry_.key = key_for(id_, request.mode, base);
+  written_.attempt = !request.may_wait && traits.rewrites;
+  if (request.outlives_client && traits.keeps) keeping_ = std::make_unique<Keeping>();
+  view_ = std::make_unique<View>();
+  view_->request = std::move(request);
 }
 
 AcquisitionFsm AcquisitionFsm::shrink(const StoreTraits& traits,
@@ -52,6 +71,14 @@ AcquisitionFsm AcquisitionFsm::shrink(const StoreTraits& traits,
   return shrink;
 }
 
+void AcquisitionFsm::share_owner(machine::OwnerPtr& known) {
+  if (known && owner_ && same_but_time(*known, *owner_)) {
+    owner_ = known;
+  } else {
+    known = owner_;
+  }
+}
+
 // --- Steps.
 
 void AcquisitionFsm::step(Event&& event, const Context& context, Actions& actions) {
@@ -65,30 +92,29 @@ void AcquisitionFsm::step(Event&& event, const Context& context, Actions& action
 }
 
 void AcquisitionFsm::on(const Begin&) {
-  ask(State::kAwaitingSession, request_.deadline, AwaitSession{});
-  set(kStateAlarm, request_.deadline);
+  ask(State::kAwaitingSession, deadline_, AwaitSession{});
+  set(kStateAlarm, deadline_);
 }
 
 void AcquisitionFsm::on(SessionOpened& event) {
   if (state_ != State::kAwaitingSession) return;
-  if (!event.tag) return fail_entering(event.tag.error());
+  if (!event.opened) return fail_entering(event.opened.error());
   if (unwanted_) return end(EndStatus::kCancelled);
   if (event.id) entry_.key.id = *event.id;
   epoch_ = context_->session.epoch;
-  details_.lease = context_->session.length;
-  details_.session = *std::move(event.tag);
+  view_->session_length = context_->session.length;
   if (keeping_ && keeping_->adopts) return find_kept();
-  ask(State::kCreating, request_.deadline, Create{});
+  ask(State::kCreating, deadline_, Create{});
 }
 
 void AcquisitionFsm::on(const Asked& event) {
-  request_.deadline = std::max(request_.deadline, event.deadline);
+  deadline_ = std::max(deadline_, event.deadline);
   ++asks_;
 }
 
 void AcquisitionFsm::on(const End& event) {
   ends_asked_ = true;
-  request_.deadline = std::max(request_.deadline, event.deadline);
+  deadline_ = std::max(deadline_, event.deadline);
   if (state_ == State::kRemovePause) return remove();
   leave(gone());
 }
@@ -131,8 +157,8 @@ void AcquisitionFsm::on(const TimeIsUp&) {
 void AcquisitionFsm::on_state_alarm() {
   switch (state_) {
     case State::kAwaitingSession:
-      if (!unwanted_ && context_->now < request_.deadline) {
-        return set(kStateAlarm, request_.deadline);
+      if (!unwanted_ && context_->now < deadline_) {
+        return set(kStateAlarm, deadline_);
       }
       if (!unwanted_) act(NoteUnheard{unheard()});
       return fail_entering(unheard());
@@ -140,7 +166,7 @@ void AcquisitionFsm::on_state_alarm() {
       if (unwanted_) return leave_unheard(unheard());
       return on(Begin{});
     case State::kSearchPause: return search();
-    case State::kWaiting:  // The time of a kept blocker is over.
+    case State::kWaiting:                         // The time of a kept blocker is over.
     case State::kStandingBy: return on(Woken{});  // In case the watch was missed.
     case State::kLookPause: return look();
     case State::kRemovePause: return remove();
@@ -193,14 +219,14 @@ void AcquisitionFsm::on_created(Result<Entered>& entered, bool record_known) {
 // The reply to the creation was lost: the contender exists, or never will. The caller is answered
 // in time, and the search continues.
 void AcquisitionFsm::search() {
-  const bool in_time = request_.deadline > context_->now;
+  const bool in_time = deadline_ > context_->now;
   if (!in_time) {
     answer(
         Error(Errc::kOutcomeUnknown,
               traits_->store + ": no answer in time; it is not known whether the request arrived"));
   }
   const bool awaited = in_time && asks_ > 0;
-  ask(State::kSearching, awaited ? request_.deadline : soon(), ListQueue{.latest = true});
+  ask(State::kSearching, awaited ? deadline_ : soon(), ListQueue{.latest = true});
 }
 
 void AcquisitionFsm::on_searched(const Result<Listing>& listing) {
@@ -236,8 +262,8 @@ void AcquisitionFsm::fail_entering(const Error& error) {
   }
   const bool passing = error.code() == Errc::kUnavailable;
   const BootInstant again = context_->now + kPause;
-  if (passing && asks_ > 0 && again < request_.deadline) {
-    unheard_ = std::make_unique<Error>(error);
+  if (passing && asks_ > 0 && again < deadline_) {
+    view_->unheard = std::make_unique<Error>(error);
     enter(State::kCreatePause);
     return set(kStateAlarm, again);
   }
@@ -246,7 +272,7 @@ void AcquisitionFsm::fail_entering(const Error& error) {
 }
 
 Error AcquisitionFsm::unheard() const {
-  if (unheard_) return *unheard_;
+  if (view_->unheard) return *view_->unheard;
   return {Errc::kUnavailable, traits_->store + ": no server has answered so far"};
 }
 
@@ -271,12 +297,12 @@ void AcquisitionFsm::leave(Result<AcquisitionState> verdict) {
   // A contender whose creation is under way is removed once it exists.
   unwanted_ = true;
   const BootInstant grace = std::max(context_->now, seq_at_ + kGrace);
-  if (state_ == State::kAwaitingSession) set(kStateAlarm, std::min(request_.deadline, grace));
+  if (state_ == State::kAwaitingSession) set(kStateAlarm, std::min(deadline_, grace));
   if (state_ == State::kCreatePause) set(kStateAlarm, std::min(due_.at(kStateAlarm), grace));
 }
 
 void AcquisitionFsm::remove() {
-  const BootInstant deadline = ends_asked_ ? std::max(request_.deadline, context_->now) : soon();
+  const BootInstant deadline = ends_asked_ ? std::max(deadline_, context_->now) : soon();
   // Waiters behind a holder that waited itself watch its entry.
   ask(State::kRemoving, deadline,
       Remove{.handoff = was_held_ && queued_ && held_alone() && !perhaps_kept()});
@@ -298,7 +324,7 @@ void AcquisitionFsm::on_removed(const Result<bool>& removed) {
   const BootInstant again = context_->now + (passing ? kPause : kLongPause);
   enter(State::kRemovePause);
   set(kStateAlarm, again);
-  if (passing && again < request_.deadline) return;  // There is time to find out.
+  if (passing && again < deadline_) return;  // There is time to find out.
   ends_asked_ = false;
   act(AnswerEnds{error});
   answer(Error(Errc::kOutcomeUnknown, error.message()));
@@ -310,7 +336,7 @@ void AcquisitionFsm::end(const Result<EndStatus>& how) {
   act(AnswerEnds{how});
   if (rewriting_) act(AnswerDowngrades{gone()});
   if (keeping_ && keeping_->letting_go) {
-    act(AnswerKeeps{port::to_done({.outcome = machine::Outcome::kNotHeld}, request_.name)});
+    act(AnswerKeeps{port::to_done({.outcome = machine::Outcome::kNotHeld}, lock_)});
   }
   answer(verdict_ ? *verdict_ : gone());
 }
@@ -335,11 +361,11 @@ AcquisitionState AcquisitionFsm::status(const Context& context) const {
   state.seq = seq_;
   if (!held()) {
     state.status = AcquisitionStatus::kWaiting;
-    state.ahead = ahead_;
-    state.lease = request_.waiter_ttl;
-    if (gate_opens_at_) {
+    state.ahead = view_->decision.ahead;
+    state.lease = view_->request.waiter_ttl;
+    if (view_->gate_opens_at) {
       state.next_expiry = std::chrono::ceil<machine::Duration>(
-          std::max(*gate_opens_at_ - context.now, BootInstant::duration::zero()));
+          std::max(*view_->gate_opens_at - context.now, BootInstant::duration::zero()));
     }
     return state;
   }
@@ -353,10 +379,10 @@ AcquisitionState AcquisitionFsm::status(const Context& context) const {
   // time before.
   const auto left = std::chrono::floor<machine::Duration>(session.deadline - seq_at_);
   const auto passed = std::max(session.length - left, machine::Duration::zero());
-  state.lease = std::clamp(left - passed / kRateError, machine::Duration::zero(), request_.ttl);
+  state.lease = std::clamp(left - passed / kRateError, machine::Duration::zero(), ttl_);
   // A renewal just before the session's next confirmation would bring nothing new, so the answer
   // says when to ask. A session longer than the ttl always has more.
-  if (session.more_at && session.length <= request_.ttl) {
+  if (session.more_at && session.length <= ttl_) {
     const auto answered = *session.more_at + session.length / kAnswersPerSession;
     state.more_in = std::max(std::chrono::ceil<machine::Duration>(answered - seq_at_),
                              machine::Duration::zero());
@@ -409,18 +435,18 @@ void AcquisitionFsm::answer(const Result<AcquisitionState>& result) {
 }
 
 void AcquisitionFsm::tell(port::Push::Kind kind) {
-  port::Push push{kind, request_.id, {}};
+  port::Push push{kind, id_, {}};
   if (kind == port::Push::Kind::kGranted) push.state = status(*context_);
   act(Tell{push});
 }
 
 // The session keeps a contender as long as the client lives, but the owner's lease may end earlier.
 AcquisitionFsm::BootInstant AcquisitionFsm::lease_end() const {
-  if (!held() && !request_.may_wait) return request_.deadline;
-  machine::Duration length = held() ? request_.ttl : request_.waiter_ttl;
+  if (!held() && !view_->request.may_wait) return deadline_;
   // A waiter among a thousand may be late with its heartbeat. Queueing again would delay all of
   // them more.
-  if (!held()) length = std::max(length, details_.lease);
+  const machine::Duration length =
+      held() ? ttl_ : std::max(view_->request.waiter_ttl, view_->session_length);
   const auto left = BootInstant::max() - seq_at_;
   return length > left ? BootInstant::max() : seq_at_ + length;
 }
@@ -434,7 +460,7 @@ void AcquisitionFsm::on_lease_alarm() {
   if (lease_end() > context_->now) return watch_lease();
   // At the store it ends by itself; or it does not, because another client has taken it over.
   if (held() && kept()) return end(EndStatus::kGone);
-  if (!held() && !request_.may_wait) {
+  if (!held() && !view_->request.may_wait) {
     return leave(Error(Errc::kTimedOut, "it was not known in time whether somebody holds it"));
   }
   leave(gone());

@@ -143,7 +143,7 @@ struct Context {
 struct Begin {};
 // The session is open, or could not be opened.
 struct SessionOpened {
-  Result<std::string> tag;                   // Backend::session_tag() of the session.
+  Result<void> opened;
   std::optional<machine::AcquisitionId> id;  // Its new id, if the store reuses names.
 };
 // The caller asks again for the outcome.
@@ -235,8 +235,7 @@ struct Remove {
   bool handoff = false;
 };
 using Request = std::variant<AwaitSession, Create, ListQueue, ListInFull, ReadRecord, ReadEntry,
-                             WriteDetails, Apply, KeepEntry, DropEntry, PassGate,
-                             Remove>;
+                             WriteDetails, Apply, KeepEntry, DropEntry, PassGate, Remove>;
 struct Ask {
   Slot slot{};
   std::uint32_t number = 0;  // A reply counts while it is the newest of its slot (wants()).
@@ -312,12 +311,21 @@ class AcquisitionFsm {
   bool wants(Slot slot, std::uint32_t number) const;
   BootInstant next_due() const;
 
+  // Uses `known` as its owner if they differ in the time of the request only; otherwise `known`
+  // becomes its owner. So all locks of one client share the text.
+  void share_owner(machine::OwnerPtr& known);
+
   port::AcquisitionState status(const Context& context) const;
   State state() const { return state_; }
-  const port::AcquireRequest& request() const { return request_; }
-  const QueueEntry& entry() const { return entry_; }
-  const Details& details() const { return details_; }
-  const machine::Token& token() const { return token_; }
+  const std::string& lock() const { return lock_; }
+  const machine::AcquisitionId& id() const { return id_; }
+  bool outlives_client() const { return outlives_client_; }
+  QueueEntry entry() const { return {key(), entry_.order, {}, entry_.created, entry_.modified}; }
+  const Key& key() const { return entry_.key; }
+  // What it writes on its creation. The engine adds the session's part (Details::lease, session).
+  Details details() const { return details_of(written_); }
+  bool weakened() const { return written_.weakened; }
+  machine::Token token() const { return token_; }
   std::uint64_t epoch() const { return epoch_; }
   bool held() const { return state_ == State::kHeld; }
   bool ended() const { return state_ == State::kEnded; }
@@ -334,8 +342,13 @@ class AcquisitionFsm {
   enum Alarm : std::uint8_t { kStateAlarm, kLeaseAlarm, kShowAlarm, kCheckAlarm, kConfirmAlarm };
   static constexpr std::size_t kAlarms = 5;
 
-  // The known part of the queue, until the acquisition holds.
+  // What it has to remember until it holds or leaves: what was asked for, and the known part of the
+  // queue.
   struct View {
+    port::AcquireRequest request;          // Without the owner.
+    std::unique_ptr<const Error> unheard;  // kCreatePause: why it is surely not there.
+    machine::Duration session_length{};
+    std::optional<BootInstant> gate_opens_at;
     // The decision under way.
     Listing listing;
     Record record;
@@ -365,6 +378,17 @@ class AcquisitionFsm {
   void on(const TimeIsUp&);
   void on(Replied& event);
   void on_state_alarm();
+
+  // What the contender has written beside its key, less the session's part and the kept lease.
+  struct Written {
+    bool weakened = false;
+    bool marked = false;
+    bool attempt = false;
+    std::uint64_t token = 0;  // 0: none.
+  };
+  static Written written_in(const Details& details);
+  static Details marks_of(const Written& written);   // No more than the written.
+  Details details_of(const Written& written) const;  // With the owner and the kept lease.
 
   // --- acquisition.cc: entering and leaving.
   void on_created(Result<Entered>& entered, bool record_known);
@@ -418,7 +442,7 @@ class AcquisitionFsm {
   void on_shrink_listed(const Result<Listing>& listing);
   void on_shrunk(const Result<std::optional<std::uint64_t>>& applied);
   void grant();
-  Details& begin_writing();  // Starts from the present details, without the mark of a try.
+  Written& begin_writing();  // Starts from what is written, without the mark of a try.
   void adopt_written(const Read& read);
   void show();
   void on_shown(const Result<std::optional<Read>>& written);
@@ -468,31 +492,39 @@ class AcquisitionFsm {
   bool held_alone() const;
 
   const StoreTraits* traits_;
-  port::AcquireRequest request_;
-  QueueEntry entry_;  // `order` once it is known.
-  Details details_;   // The last written details.
-  State state_ = State::kAwaitingSession;
-  std::array<std::uint32_t, kSlots> numbers_{};  // The newest request in each slot.
+  std::string lock_;
+  machine::AcquisitionId id_;
+  machine::Duration ttl_{};
+  BootInstant deadline_{};  // Of the request for it, later of the one for its end.
+  // Its contender, as QueueEntry: `order` once it is known.
+  struct OwnEntry {
+    Key key;
+    std::uint64_t order = 0;
+    std::uint64_t created = 0;
+    std::uint64_t modified = 0;
+  };
+  OwnEntry entry_;
+  machine::OwnerPtr owner_;  // Perhaps another acquisition's, with another time.
+  std::int64_t owner_since_unix_ms_ = 0;
   std::array<BootInstant, kAlarms> due_{};
   std::uint64_t epoch_ = 0;
   machine::Token token_{};
-  std::uint32_t ahead_ = 0;
-  std::optional<BootInstant> gate_opens_at_{};
 
   // For an acquisition that outlives its client, or is let go.
   struct Keeping {
-    BootInstant from{};     // The request for the present lease...
-    BootInstant until{};    // ...and the end that is counted on. Not set: it is not kept yet.
-    bool perhaps = false;   // A request to keep it was made.
-    bool adopts = false;    // It was found, not created.
-    bool busy = false;      // Beside kHeld: a request is under way...
-    bool reading = false;   // ...which reads what the contender is now.
-    int attempts = 0;       // Since the last answer.
+    BootInstant from{};    // The request for the present lease...
+    BootInstant until{};   // ...and the end that is counted on. Not set: it is not kept yet.
+    bool perhaps = false;  // A request to keep it was made.
+    bool adopts = false;   // It was found, not created.
+    bool busy = false;     // Beside kHeld: a request is under way...
+    bool reading = false;  // ...which reads what the contender is now.
+    int attempts = 0;      // Since the last answer.
     BootInstant deadline{};
     BootInstant sent{};
     std::uint64_t seq = 0;  // The request under way writes these.
     machine::Duration ttl{};
-    machine::Duration theirs{};  // The lease that was found, perhaps another client's.
+    machine::Duration theirs{};          // The lease that was found, perhaps another client's.
+    std::shared_ptr<const Kept> kept{};  // As it is written.
     bool weakens = false;
     bool lets_go = false;
     std::unique_ptr<LetGo> letting_go;
@@ -505,8 +537,13 @@ class AcquisitionFsm {
   BootInstant answer_from_{};  // A renewal that waits for a later session deadline is answered
   BootInstant answer_by_{};    // from the first time on as things are, and by the second at all.
 
-  std::size_t asks_ = 0;       // Not answered yet.
-  std::size_t asks_seen_ = 0;  // The part of them that came before the store was asked last.
+  std::uint32_t asks_ = 0;       // Not answered yet.
+  std::uint32_t asks_seen_ = 0;  // The part of them that came before the store was asked last.
+  std::array<std::uint32_t, kSlots> numbers_{};  // The newest request in each slot.
+
+  Written written_;
+  State state_ = State::kAwaitingSession;
+  bool outlives_client_ = false;
   bool ends_asked_ = false;
 
   // Facts of its history that matter later.
@@ -520,11 +557,10 @@ class AcquisitionFsm {
   bool was_held_ = false;            // Leaving: it held.
   bool removal_unanswered_ = false;  // A removal that failed was perhaps applied.
 
-  std::unique_ptr<View> view_;  // From its creation until it holds or leaves.
-  // Most acquisitions never need these.
-  std::unique_ptr<Details> writing_;      // kMarking, kPassingGate, kRewrite: what is written.
+  // A program may hold 100,000 locks, so what a holder does not need is behind these.
+  std::unique_ptr<View> view_;        // Until it holds or leaves.
+  std::unique_ptr<Written> writing_;  // kMarking, kPassingGate, kRewrite: what is written.
   std::unique_ptr<Keeping> keeping_;
-  std::unique_ptr<const Error> unheard_;  // kCreatePause: why it is surely not there.
   std::unique_ptr<const Result<port::AcquisitionState>> verdict_;  // To callers at its end.
 
   // Set while a step runs.

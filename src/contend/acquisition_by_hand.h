@@ -26,7 +26,7 @@ class ByHand {
   explicit ByHand(const Mode& mode = Mode::exclusive(), bool may_wait = true, bool outlives = false)
       : acquisition_(traits_, request(mode, may_wait, outlives), nullptr, now) {
     step(Begin{});
-    step(SessionOpened{std::string("tag"), {}});
+    step(SessionOpened{{}, {}});
     EXPECT_TRUE(asks<Create>());
   }
 
@@ -40,7 +40,7 @@ class ByHand {
   }
   // The queue when it came: those, and itself.
   void created(std::vector<QueueEntry> others) {
-    others.push_back({acquisition_.entry().key, kMine});
+    others.push_back({acquisition_.key(), kMine});
     Entered entered{kMine, {}};
     entered.listing.queue = std::move(others);
     answer(std::move(entered));

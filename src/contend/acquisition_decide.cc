@@ -99,7 +99,6 @@ void AcquisitionFsm::look() {
 }
 
 void AcquisitionFsm::list(bool watching) {
-  if (!view_) view_ = std::make_unique<View>();
   view_->watching = watching;
   view_->blocker.reset();
   view_->blocker_ends = BootInstant::max();
@@ -109,7 +108,6 @@ void AcquisitionFsm::list(bool watching) {
 }
 
 void AcquisitionFsm::decide(Listing listing, bool watching, bool record_known) {
-  if (!view_) view_ = std::make_unique<View>();
   view_->watching = watching;
   view_->listing = std::move(listing);
   view_->record = {};
@@ -138,29 +136,29 @@ void AcquisitionFsm::decide_by() {
   const Decision decision =
       contend::decide(listing.queue, entry_.key.id, view_->record, listing.record_rev);
   view_->decision = decision;
-  ahead_ = decision.ahead;
   switch (decision.verdict) {
     case Verdict::kHolds: return admit(listing.record_rev);
     case Verdict::kHoldsIfSettled: return settle();
     case Verdict::kLook: return read_head(decision.blocker);
     case Verdict::kGone:
       if (entry_.key.shape != Shape::kUpgrade) return taken_away();
-      return leave(port::to_acquire_result({.outcome = Outcome::kInvalid}, request_, nullptr, {}));
+      return leave(
+          port::to_acquire_result({.outcome = Outcome::kInvalid}, view_->request, nullptr, {}));
     case Verdict::kMismatch: return refuse(Outcome::kMismatch);
     case Verdict::kTooLarge: return refuse(Outcome::kTooLarge);
     case Verdict::kWouldDeadlock: return refuse(Outcome::kWouldDeadlock);
     case Verdict::kWaits:
     case Verdict::kWaitsForAny: break;
   }
-  if (!request_.may_wait) return refuse_to_wait();
+  if (!view_->request.may_wait) return refuse_to_wait();
   if (!queued_) {
     // A newcomer learns how many wait before it, and may be refused for their number. This includes
     // an upgrade, although nobody is ahead of it.
     if (const auto head = unread_head(listing.queue, entry_.key.id)) return read_head(*head);
-    const std::uint32_t limit = request_.max_waiters;
+    const std::uint32_t limit = view_->request.max_waiters;
     if (limit != 0 &&
         waiting_before(listing.queue, entry_.key.id, view_->record, listing.record_rev) >= limit) {
-      return leave(port::to_ticket_state({.outcome = Outcome::kQueueFull}, request_.name, {}));
+      return leave(port::to_ticket_state({.outcome = Outcome::kQueueFull}, lock_, {}));
     }
   }
   queued_ = true;
@@ -171,7 +169,7 @@ void AcquisitionFsm::decide_by() {
 
 void AcquisitionFsm::refuse(Outcome outcome) {
   const machine::LockImage image = image_of(view_->listing, view_->record);
-  leave(port::to_acquire_result({.outcome = outcome}, request_, &image, {}));
+  leave(port::to_acquire_result({.outcome = outcome}, view_->request, &image, {}));
 }
 
 void AcquisitionFsm::read_head(std::size_t head) {
@@ -225,7 +223,7 @@ void AcquisitionFsm::on(const HandedOff& event) {
   const bool next = state_ == State::kWaiting && blocker && blocker->key == event.by.key &&
                     blocker->order == event.by.order;
   const bool newer = entry_.created != 0 && entry_.created > event.last.counter;
-  const bool alike = entry_.key.shape == Shape::kExclusive && !details_.marked;
+  const bool alike = entry_.key.shape == Shape::kExclusive && !written_.marked;
   const SessionView& session = context_->session;
   const bool lives = epoch_ == session.epoch && session.deadline > context_->now;
   if (next && newer && alike && lives) return admit(event.last.counter);
@@ -250,8 +248,8 @@ void AcquisitionFsm::on_polled(const Result<std::optional<Read>>& read) {
     answer(read.error());
     return look_again_ ? look() : void();
   }
-  const bool same = *read && !(*read)->details.weakened && !(*read)->details.marked &&
-                    !(*read)->details.over();
+  const bool same =
+      *read && !(*read)->details.weakened && !(*read)->details.marked && !(*read)->details.over();
   return same ? tell_waiting() : look();
 }
 
@@ -289,7 +287,7 @@ void AcquisitionFsm::tell_waiting() {
 void AcquisitionFsm::look_failed(const Error& error) {
   if (keeping_ && keeping_->adopts) return fail_adoption(error);
   if (error.code() == Errc::kLost) return enter(State::kSessionLost);
-  if (!detail::is_transient(error.code()) || !request_.may_wait) return leave(error);
+  if (!detail::is_transient(error.code()) || !view_->request.may_wait) return leave(error);
   told_ = true;
   enter(State::kLookPause);
   set(kStateAlarm, context_->now + kPause);

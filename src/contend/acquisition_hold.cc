@@ -25,11 +25,11 @@ constexpr auto kTick = std::chrono::milliseconds(20);
 // A step of the store that writes the record if it is unchanged and this contender is still there.
 Change AcquisitionFsm::change_by(const Listing& listing, const Record& record) const {
   Change change;
-  change.lock = request_.name;
+  change.lock = lock_;
   change.epoch = epoch_;
   change.record_rev = listing.record_rev;
   change.record = still_valid(listing.queue, record, listing.record_rev);
-  change.present = entry_;
+  change.present = entry();
   return change;
 }
 
@@ -50,18 +50,18 @@ void AcquisitionFsm::on_settled(const Result<std::optional<std::uint64_t>>& appl
 void AcquisitionFsm::admit(std::uint64_t record_rev) {
   view_->record_rev = record_rev;
   if (system()) return ask(State::kListingShrink, soon(), ListInFull{});
-  if (traits_->gated && !details_.marked) return pass_gate();
+  if (traits_->gated && !written_.marked) return pass_gate();
   if (entry_.created == 0) {
     // After a lost reply it was found again, but its number is unknown.
-    return ask(State::kLearningNumber, soon(), ReadEntry{std::make_unique<QueueEntry>(entry_)});
+    return ask(State::kLearningNumber, soon(), ReadEntry{std::make_unique<QueueEntry>(entry())});
   }
   if (marked_late_) return ask(State::kListingOthers, soon(), ListInFull{});
   // Permits are granted in the order of creation, because they have no upgrades. A waiter behind
   // one watches for its mark.
   const bool permits = entry_.key.shape == Shape::kPermits;
-  const bool to_be_shown = permits && queued_ && !details_.marked && !perhaps_kept();
+  const bool to_be_shown = permits && queued_ && !written_.marked && !perhaps_kept();
   const auto token =
-      token_at_grant(details_, entry_.created, entry_.modified, permits ? 0 : record_rev);
+      token_at_grant(marks_of(written_), entry_.created, entry_.modified, permits ? 0 : record_rev);
   if (!token || to_be_shown) return mark(token);
   token_ = *token;
   grant();
@@ -71,8 +71,8 @@ void AcquisitionFsm::on_number(const Result<std::optional<Read>>& read) {
   if (!*read) return taken_away();
   entry_.created = (*read)->created;
   entry_.modified = (*read)->modified;
-  details_.kept = (*read)->details.kept;
-  if (keeping_ && details_.kept) keeping_->theirs = details_.kept->ttl;
+  if (keeping_) keeping_->kept = (*read)->details.kept;
+  if (keeping_ && keeping_->kept) keeping_->theirs = keeping_->kept->ttl;
   if (keeping_ && keeping_->adopts) return overtaken((*read)->details) ? void() : keep_at_grant();
   admit(view_->record_rev);
 }
@@ -80,33 +80,58 @@ void AcquisitionFsm::on_number(const Result<std::optional<Read>>& read) {
 // Without a token of its own, the number of this write becomes the token. It is larger than the
 // numbers of all existing contenders.
 void AcquisitionFsm::mark(std::optional<machine::Token> token) {
-  Details& writing = begin_writing();
+  Written& writing = begin_writing();
   writing.marked = true;
   if (token) writing.token = token->counter;
-  ask(State::kMarking, soon(), WriteDetails{std::make_unique<Details>(writing)});
+  ask(State::kMarking, soon(), WriteDetails{std::make_unique<Details>(details_of(writing))});
 }
 
 void AcquisitionFsm::on_marked(const Result<std::optional<Read>>& written) {
   if (!*written) return taken_away();
   adopt_written(**written);
-  if (details_.token) return grant();
+  if (written_.token != 0) return grant();
   // Contenders that were created before the mark have smaller numbers, but hold later. A newer
   // record tells them to mark themselves, too.
   marked_late_ = true;
   ask(State::kListingOthers, soon(), ListInFull{});
 }
 
-Details& AcquisitionFsm::begin_writing() {
-  writing_ = std::make_unique<Details>(details_);
+Details AcquisitionFsm::marks_of(const Written& written) {
+  Details details;
+  details.weakened = written.weakened;
+  details.marked = written.marked;
+  details.attempt = written.attempt;
+  if (written.token != 0) details.token = written.token;
+  return details;
+}
+
+// The owner is shared with other acquisitions, less the time (share_owner()).
+Details AcquisitionFsm::details_of(const Written& written) const {
+  Details details = marks_of(written);
+  if (keeping_) details.kept = keeping_->kept;
+  if (owner_) {
+    auto owner = std::make_shared<machine::OwnerInfo>(*owner_);
+    owner->since_unix_ms = owner_since_unix_ms_;
+    details.owner = std::move(owner);
+  }
+  return details;
+}
+
+AcquisitionFsm::Written AcquisitionFsm::written_in(const Details& details) {
+  return {details.weakened, details.marked, details.attempt, details.token.value_or(0)};
+}
+
+AcquisitionFsm::Written& AcquisitionFsm::begin_writing() {
+  writing_ = std::make_unique<Written>(written_);
   writing_->attempt = false;
   return *writing_;
 }
 
 void AcquisitionFsm::adopt_written(const Read& read) {
-  details_ = *std::exchange(writing_, nullptr);
+  written_ = *std::exchange(writing_, nullptr);
   entry_.created = read.created;
   entry_.modified = read.modified;
-  token_ = token_of(details_, entry_.created, entry_.modified);
+  token_ = token_of(marks_of(written_), entry_.created, entry_.modified);
 }
 
 void AcquisitionFsm::on_others_listed(const Result<Listing>& listing) {
@@ -116,20 +141,20 @@ void AcquisitionFsm::on_others_listed(const Result<Listing>& listing) {
 }
 
 void AcquisitionFsm::pass_gate() {
-  Details& writing = begin_writing();
+  Written& writing = begin_writing();
   writing.marked = true;
   asks_seen_ = asks_;
-  ask(State::kPassingGate, soon(), PassGate{std::make_unique<Details>(writing)});
+  ask(State::kPassingGate, soon(), PassGate{std::make_unique<Details>(details_of(writing))});
 }
 
 void AcquisitionFsm::on_gate(const Result<Gate>& gate) {
-  gate_opens_at_.reset();
+  view_->gate_opens_at.reset();
   if (gate->passed) {
     adopt_written(*gate->passed);
     return grant();
   }
-  if (gate->opens_in) gate_opens_at_ = context_->now + *gate->opens_in;
-  if (!request_.may_wait) {
+  if (gate->opens_in) view_->gate_opens_at = context_->now + *gate->opens_in;
+  if (!view_->request.may_wait) {
     return leave(
         AcquisitionState{.status = AcquisitionStatus::kBusy, .next_expiry = gate->opens_in});
   }
@@ -146,7 +171,7 @@ void AcquisitionFsm::on_shrink_listed(const Result<Listing>& listing) {
   Change change = change_by(*listing, record);
   change.present.reset();
   change.record->capacity = now - std::min(now - 1, entry_.key.permits);
-  change.removed.push_back(entry_);
+  change.removed.push_back(entry());
   view_->others.clear();
   for (const QueueEntry& each : listing->queue) {
     if (each.details) view_->others.push_back(each.details->session);
@@ -166,10 +191,9 @@ void AcquisitionFsm::grant() {
   if (keeping_ && !kept()) return keep_at_grant();
   enter(State::kHeld);
   marked_late_ = false;
-  ahead_ = 0;
   told_until_ = told_until();
   watch_lease();
-  if (details_.attempt) set(kShowAlarm, context_->now + kShown);
+  if (written_.attempt) set(kShowAlarm, context_->now + kShown);
   if (told_) tell(port::Push::Kind::kGranted);
   answer(status(*context_));
 }
@@ -178,12 +202,12 @@ void AcquisitionFsm::grant() {
 
 // A try that holds removes its mark, so that others see a holder.
 void AcquisitionFsm::show() {
-  if (!held() || !details_.attempt || perhaps_kept()) return;
+  if (!held() || !written_.attempt || perhaps_kept()) return;
   if (rewriting_) return set(kShowAlarm, context_->now + kPause);  // It removes the mark, too.
-  Details details = details_;
-  details.attempt = false;
-  details.token = token_.counter;
-  ask_beside(Slot::kShow, soon(), WriteDetails{std::make_unique<Details>(std::move(details))});
+  Written shown = written_;
+  shown.attempt = false;
+  shown.token = token_.counter;
+  ask_beside(Slot::kShow, soon(), WriteDetails{std::make_unique<Details>(details_of(shown))});
 }
 
 void AcquisitionFsm::on_shown(const Result<std::optional<Read>>& written) {
@@ -195,13 +219,13 @@ void AcquisitionFsm::on_shown(const Result<std::optional<Read>>& written) {
   if (!*written) return ask_beside(Slot::kCheck, soon(), ReadRecord{});
   entry_.modified = (*written)->modified;
   // A write that was requested meanwhile has newer values in the other fields.
-  details_.attempt = false;
-  details_.token = token_.counter;
+  written_.attempt = false;
+  written_.token = token_.counter;
 }
 
 // A notification comes only once, so a failed check is repeated.
 void AcquisitionFsm::check() {
-  if (held()) ask_beside(Slot::kCheck, soon(), ReadEntry{std::make_unique<QueueEntry>(entry_)});
+  if (held()) ask_beside(Slot::kCheck, soon(), ReadEntry{std::make_unique<QueueEntry>(entry())});
 }
 
 void AcquisitionFsm::on_checked(const Result<std::optional<Read>>& read) {
@@ -218,7 +242,7 @@ void AcquisitionFsm::on_reason(const Result<std::pair<Record, std::uint64_t>>& r
   if (broken) {
     const Trace& trace = *record->first.broken;
     const BreakInfo info{port::to_public(token_), port::to_public(trace.by)};
-    const Error why = port::broken_error(request_.name, info);
+    const Error why = port::broken_error(lock_, info);
     act(NoteBroken{why});
     set_verdict(why);  // Answers a renewal under way.
   }
@@ -233,18 +257,19 @@ void AcquisitionFsm::on(const Weaken& event) {
     rewriting_ = perhaps_weakened_ = true;
     return keep_beside(event.deadline);
   }
-  Details& writing = begin_writing();
+  Written& writing = begin_writing();
   writing.weakened = true;
   writing.token = token_.counter;
   rewriting_ = perhaps_weakened_ = true;
-  ask_beside(Slot::kRewrite, event.deadline, WriteDetails{std::make_unique<Details>(writing)});
+  ask_beside(Slot::kRewrite, event.deadline,
+             WriteDetails{std::make_unique<Details>(details_of(writing))});
 }
 
 void AcquisitionFsm::on_weakened(const Result<std::optional<Read>>& written) {
   rewriting_ = false;
   if (!written) return act(AnswerDowngrades{written.error()});
   if (!*written || !held()) return act(AnswerDowngrades{gone()});
-  details_ = *std::exchange(writing_, nullptr);
+  written_ = *std::exchange(writing_, nullptr);
   entry_.modified = (*written)->modified;
   act(AnswerDowngrades{status(*context_)});
 }
@@ -269,7 +294,7 @@ std::optional<Result<AcquisitionState>> AcquisitionFsm::renew(const port::RenewI
     ++asks_;
     seq_ = item.seq;
     seq_at_ = came;
-    request_.ttl = item.ttl;
+    ttl_ = item.ttl;
     keep_beside(deadline);
     return std::nullopt;
   }
@@ -283,8 +308,8 @@ std::optional<Result<AcquisitionState>> AcquisitionFsm::renew(const port::RenewI
   if (newer) {
     seq_ = item.seq;
     seq_at_ = came;
-    request_.ttl = item.ttl;
-    request_.waiter_ttl = item.waiter_ttl;
+    ttl_ = item.ttl;
+    if (view_) view_->request.waiter_ttl = item.waiter_ttl;
   }
   if (!held()) {
     ++asks_;
@@ -328,7 +353,7 @@ void AcquisitionFsm::answer_when_confirmed() {
 // The end of the time that this answer gives. It may be limited by the ttl, because the servers may
 // have made the session longer.
 AcquisitionFsm::BootInstant AcquisitionFsm::told_until() const {
-  return std::min(context_->session.deadline, seq_at_ + request_.ttl);
+  return std::min(context_->session.deadline, seq_at_ + ttl_);
 }
 
 }  // namespace holdfast::contend

@@ -43,33 +43,32 @@ AcquisitionFsm AcquisitionFsm::adopt(const StoreTraits& traits, const port::Rene
   request.deadline = deadline;
   request.outlives_client = true;
   AcquisitionFsm adopted(traits, std::move(request), nullptr, came);
-  adopted.details_.attempt = false;
+  adopted.written_.attempt = false;
   adopted.keeping_->adopts = true;
   adopted.seq_ = item.seq;
   return adopted;
 }
 
-void AcquisitionFsm::find_kept() { ask(State::kFinding, request_.deadline, ListInFull{}); }
+void AcquisitionFsm::find_kept() { ask(State::kFinding, deadline_, ListInFull{}); }
 
 void AcquisitionFsm::on_found(const Result<Listing>& listing) {
   if (unwanted_) return end(EndStatus::kGone);
   if (!listing) return fail_adoption(listing.error());
-  const auto found = std::find_if(
-      listing->queue.begin(), listing->queue.end(), [this](const QueueEntry& each) {
-        return each.details && each.details->kept && each.details->kept->id == request_.id &&
+  const auto found =
+      std::find_if(listing->queue.begin(), listing->queue.end(), [this](const QueueEntry& each) {
+        return each.details && each.details->kept && each.details->kept->id == id_ &&
                !each.details->over();
       });
   if (found == listing->queue.end()) return end(EndStatus::kGone);
-  const std::string session = std::move(details_.session);
-  entry_ = *found;
-  details_ = *found->details;
-  details_.session = session;
-  details_.left.reset();
-  entry_.details.reset();
-  keeping_->theirs = details_.kept->ttl;
-  request_.mode = mode_of(entry_.key);
-  token_ = token_of(details_, entry_.created, entry_.modified);
-  if (!overtaken(details_)) keep_at_grant();
+  entry_ = {found->key, found->order, found->created, found->modified};
+  const Details& details = *found->details;
+  written_ = written_in(details);
+  owner_ = details.owner;
+  owner_since_unix_ms_ = owner_ ? owner_->since_unix_ms : 0;
+  keeping_->kept = details.kept;
+  keeping_->theirs = details.kept->ttl;
+  token_ = token_of(details, entry_.created, entry_.modified);
+  if (!overtaken(details)) keep_at_grant();
 }
 
 // Nothing of it is this client's, so it stays as it is in the store.
@@ -93,9 +92,9 @@ bool AcquisitionFsm::overtaken(const Details& details) {
 // --- The grant.
 
 void AcquisitionFsm::keep_at_grant() {
-  details_.token = token_.counter;
+  written_.token = token_.counter;
   KeepEntry keep = next_keep();
-  ask(State::kKeeping, keeping_->adopts ? request_.deadline : soon(), std::move(keep));
+  ask(State::kKeeping, keeping_->adopts ? deadline_ : soon(), std::move(keep));
 }
 
 void AcquisitionFsm::on_kept_at_grant(const Result<std::optional<Read>>& kept) {
@@ -104,7 +103,7 @@ void AcquisitionFsm::on_kept_at_grant(const Result<std::optional<Read>>& kept) {
     return grant();
   }
   if (++keeping_->attempts > kMostAttempts) return look_failed(changes_all_the_time());
-  ask(State::kLearningNumber, soon(), ReadEntry{std::make_unique<QueueEntry>(entry_)});
+  ask(State::kLearningNumber, soon(), ReadEntry{std::make_unique<QueueEntry>(entry())});
 }
 
 KeepEntry AcquisitionFsm::next_keep() {
@@ -117,17 +116,17 @@ KeepEntry AcquisitionFsm::next_keep() {
   // Nobody's lease ends sooner because of a renewal: somebody may count on it.
   const auto left = std::chrono::ceil<machine::Duration>(keeping.until - keeping.sent);
   const auto least = kept() ? std::max(keeping.theirs, left) : keeping.theirs;
-  keeping.ttl = keeping.lets_go ? keeping.letting_go->ttl : std::max(request_.ttl, least);
-  Details& writing = begin_writing();
+  keeping.ttl = keeping.lets_go ? keeping.letting_go->ttl : std::max(ttl_, least);
+  Written& writing = begin_writing();
   if (rewriting_) writing.weakened = true;
   writing.token = token_.counter;
-  Kept kept = writing.kept ? *writing.kept : Kept{};
-  kept.id = request_.id;
+  Kept kept = keeping.kept ? *keeping.kept : Kept{};
+  kept.id = id_;
   kept.seq = keeping.seq;
   kept.ttl = keeping.ttl;
   if (kept.created == 0) kept.created = entry_.created;
-  writing.kept = std::make_shared<const Kept>(std::move(kept));
-  KeepEntry keep{std::make_unique<Details>(writing), nullptr};
+  KeepEntry keep{std::make_unique<Details>(details_of(writing)), nullptr};
+  keep.details->kept = std::make_shared<const Kept>(std::move(kept));
   if (keeping.lets_go && keeping.letting_go->value) {
     keep.value = std::make_unique<std::string>(*keeping.letting_go->value);
   }
@@ -136,7 +135,8 @@ KeepEntry AcquisitionFsm::next_keep() {
 
 void AcquisitionFsm::note_kept(const Read& read) {
   writing_.reset();
-  details_ = read.details;
+  written_ = written_in(read.details);
+  keeping_->kept = read.details.kept;
   entry_.modified = read.modified;
   keeping_->from = keeping_->sent;
   keeping_->until = keeping_->sent + keeping_->ttl;
@@ -148,7 +148,7 @@ void AcquisitionFsm::note_kept(const Read& read) {
 
 void AcquisitionFsm::on(LetGo& event) {
   if (!held()) {
-    return act(AnswerKeeps{port::to_done({.outcome = Outcome::kNotHeld}, request_.name)});
+    return act(AnswerKeeps{port::to_done({.outcome = Outcome::kNotHeld}, lock_)});
   }
   if (!keeping_) keeping_ = std::make_unique<Keeping>();
   keeping_->letting_go = std::make_unique<LetGo>(std::move(event));
@@ -175,7 +175,7 @@ void AcquisitionFsm::on_kept(const Result<std::optional<Read>>& reply) {
     if (++keeping.attempts > kMostAttempts) return fail_keeping(changes_all_the_time());
     keeping.busy = keeping.reading = true;
     return ask_beside(Slot::kKeep, keeping.deadline,
-                      ReadEntry{std::make_unique<QueueEntry>(entry_)});
+                      ReadEntry{std::make_unique<QueueEntry>(entry())});
   }
   note_kept(**reply);
   if (keeping.lets_go) {
@@ -197,17 +197,17 @@ void AcquisitionFsm::on_reread(const Result<std::optional<Read>>& read) {
   Keeping& keeping = *keeping_;
   if (!*read) return lose_kept();
   entry_.modified = (*read)->modified;
-  details_.kept = (*read)->details.kept;
-  keeping.perhaps = kept() || details_.kept;
-  if (details_.kept) keeping.theirs = details_.kept->ttl;
+  keeping.kept = (*read)->details.kept;
+  keeping.perhaps = kept() || keeping.kept;
+  if (keeping.kept) keeping.theirs = keeping.kept->ttl;
   const std::uint64_t wanted = keeping.letting_go ? keeping.letting_go->seq : seq_;
-  if (details_.kept && details_.kept->seq > wanted) {
+  if (keeping.kept && keeping.kept->seq > wanted) {
     AcquisitionState theirs{.status = AcquisitionStatus::kHeld, .token = token_};
-    theirs.seq = details_.kept->seq;
-    theirs.lease = details_.kept->ttl;
+    theirs.seq = keeping.kept->seq;
+    theirs.lease = keeping.kept->ttl;
     answer(theirs);
     if (std::exchange(keeping.letting_go, nullptr)) {
-      act(AnswerKeeps{port::to_done({.outcome = Outcome::kNotHeld}, request_.name)});
+      act(AnswerKeeps{port::to_done({.outcome = Outcome::kNotHeld}, lock_)});
     }
     if (!rewriting_) return;
   }
@@ -229,7 +229,7 @@ void AcquisitionFsm::fail_keeping(const Error& error) {
 // The record tells whether somebody broke it.
 void AcquisitionFsm::lose_kept() {
   if (std::exchange(keeping_->letting_go, nullptr)) {
-    act(AnswerKeeps{port::to_done({.outcome = Outcome::kNotHeld}, request_.name)});
+    act(AnswerKeeps{port::to_done({.outcome = Outcome::kNotHeld}, lock_)});
   }
   ask_beside(Slot::kCheck, soon(), ReadRecord{});
 }
@@ -247,7 +247,7 @@ AcquisitionState AcquisitionFsm::kept_state(AcquisitionState state) const {
   const auto left = std::chrono::floor<machine::Duration>(keeping_->until - seq_at_);
   const auto passed = std::chrono::ceil<machine::Duration>(
       std::max(keeping_->from - seq_at_, BootInstant::duration::zero()));
-  state.lease = std::clamp(left - passed / kRateError, machine::Duration::zero(), request_.ttl);
+  state.lease = std::clamp(left - passed / kRateError, machine::Duration::zero(), ttl_);
   return state;
 }
 

@@ -211,7 +211,7 @@ class Walk {
     if (std::holds_alternative<AwaitSession>(ask.request)) {
       if (epoch_ == 0) epoch_ = 1;
       if (fails()) return step(SessionOpened{error(), {}});
-      return step(SessionOpened{std::string("tag"), {}});
+      return step(SessionOpened{{}, {}});
     }
     step(Replied{ask.slot,
                  std::visit([&](const auto& what) { return answer_to(what); }, ask.request),
@@ -264,7 +264,7 @@ class Walk {
   }
   Reply answer_to(const ReadEntry& request) {
     blocker_ = *request.entry;
-    const bool mine = request.entry->key == acquisition_.entry().key;
+    const bool mine = request.entry->key == acquisition_.key();
     return entry(mine);
   }
   Details kept_details() {
@@ -294,8 +294,8 @@ class Walk {
       return Result<Found>(Found());
     }
     const bool kept = mine && acquisition_.perhaps_kept();
-    return Result<Found>(Found(Read{kept ? kept_details() : details(), mine ? kMine : 50,
-                                    90 + below(200)}));
+    return Result<Found>(
+        Found(Read{kept ? kept_details() : details(), mine ? kMine : 50, 90 + below(200)}));
   }
   Reply answer_to(const Apply&) {
     using Applied = std::optional<std::uint64_t>;
@@ -339,9 +339,9 @@ class Walk {
   // Others before it, or none.
   Listing listing(bool mine) {
     Listing listing;
-    const bool permits = acquisition_.entry().key.shape == Shape::kPermits ||
-                         acquisition_.entry().key.shape == Shape::kShrink;
-    if (acquisition_.entry().key.shape == Shape::kUpgrade && percent(90)) {
+    const bool permits =
+        acquisition_.key().shape == Shape::kPermits || acquisition_.key().shape == Shape::kShrink;
+    if (acquisition_.key().shape == Shape::kUpgrade && percent(90)) {
       listing.queue.push_back({{{1, 2}, Shape::kShared, 1, 1, {}}, 3});
     }
     for (unsigned i = below(3); i > 0; --i) {
@@ -356,7 +356,7 @@ class Walk {
       }
       listing.queue.push_back(std::move(other));
     }
-    if (mine) listing.queue.push_back({acquisition_.entry().key, kMine});
+    if (mine) listing.queue.push_back({acquisition_.key(), kMine});
     listing.record_rev = percent(50) ? 0 : below(200);
     if (percent(30)) listing.record = record();
     if (percent(2)) listing.refusal = Error(Errc::kUnsupported, "others are there");

@@ -43,7 +43,7 @@ void Engine::follow_up(const RunningPtr& running, bool held_before, Actions& act
     if (const RunningPtr upgrade = upgrade_of(acquisition)) step(upgrade, Leave{});
   }
   for (Action& action : actions) pending_.push_back({running, std::move(action)});
-  if (!acquisition.may_be_watching()) running->waker = nullptr;
+  if (!acquisition.may_be_watching()) end_watch(*running);
   if (acquisition.state() != State::kAwaitingSession) std::erase(awaiting_session_, running);
   perform_all();
   schedule(running);  // Last, so that a time which only an intermediate step wanted is not armed.
@@ -64,30 +64,34 @@ void Engine::perform_all() {
 
 void Engine::perform(const RunningPtr& running, Answer& action) {
   // A caller may ask again from inside its answer.
-  auto& asks = running->asks;
+  auto& asks = running->callers().asks;
   const auto end = asks.begin() + static_cast<std::ptrdiff_t>(std::min(action.count, asks.size()));
   std::vector<Done<AcquisitionState>> told(std::make_move_iterator(asks.begin()),
                                            std::make_move_iterator(end));
   asks.erase(asks.begin(), end);
   tell_all(told, action.result);
+  running->forget_callers();
 }
 
 void Engine::perform(const RunningPtr& running, AnswerEnds& action) {
-  tell_all(running->ends, action.result);
+  tell_all(running->callers().ends, action.result);
+  running->forget_callers();
 }
 
 void Engine::perform(const RunningPtr& running, AnswerDowngrades& action) {
-  tell_all(running->downgrades, action.result);
+  tell_all(running->callers().downgrades, action.result);
+  running->forget_callers();
 }
 
 void Engine::perform(const RunningPtr& running, AnswerKeeps& action) {
-  tell_all(running->keeps, action.result);
+  tell_all(running->callers().keeps, action.result);
+  running->forget_callers();
 }
 
 void Engine::perform(const RunningPtr&, Tell& action) { listener_->on_push(action.push); }
 
 void Engine::perform(const RunningPtr& running, NoteBroken& action) {
-  broken_.insert_or_assign({running->request().name, running->request().id}, action.why);
+  broken_.insert_or_assign(Name(running->name()), action.why);
 }
 
 void Engine::perform(const RunningPtr&, NoteUnheard& action) {
@@ -95,7 +99,7 @@ void Engine::perform(const RunningPtr&, NoteUnheard& action) {
 }
 
 void Engine::perform(const RunningPtr& running, NoteKeptOut& action) {
-  administration_->tell_of_trouble(running->request().name, *action.listing);
+  administration_->tell_of_trouble(running->lock(), *action.listing);
 }
 
 void Engine::perform(const RunningPtr&, NotifySessions& action) {
@@ -103,8 +107,8 @@ void Engine::perform(const RunningPtr&, NotifySessions& action) {
 }
 
 void Engine::perform(const RunningPtr& running, Forget&) {
-  const auto found = running_.find({running->request().name, running->request().id});
-  if (found != running_.end() && found->second == running) running_.erase(found);
+  const auto found = running_.find(running->name());
+  if (found != running_.end() && *found == running) running_.erase(found);
 }
 
 void Engine::perform(const RunningPtr& running, Ask& ask) {
@@ -137,7 +141,7 @@ class Engine::ReplyTo {
 
  private:
   bool is_record_known(const T& answer) const {
-    const std::string& lock = running_->request().name;
+    const std::string& lock = running_->lock();
     if constexpr (std::is_same_v<T, Entered>) return engine_->is_record_known(lock, answer.listing);
     if constexpr (std::is_same_v<T, Listing>) return engine_->is_record_known(lock, answer);
     if constexpr (std::is_same_v<T, std::pair<Record, std::uint64_t>>) {
@@ -175,39 +179,38 @@ void Engine::send(const RunningPtr& running, const Ask& ask, AwaitSession&) {
 
 void Engine::send(const RunningPtr& running, const Ask& ask, Create&) {
   const AcquisitionFsm& acquisition = running->acquisition;
-  backend_.enter(acquisition.epoch(), running->request().name, acquisition.entry().key,
-                 acquisition.details(), ask.deadline, ReplyTo<Entered>(*this, running, ask));
+  backend_.enter(acquisition.epoch(), running->lock(), acquisition.key(),
+                 whole(acquisition.details()), ask.deadline, ReplyTo<Entered>(*this, running, ask));
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, ListQueue& request) {
-  running->waker = waker_for(running, request.watch, nullptr);
-  backend_.list(running->request().name, request.latest, running->waker, ask.deadline,
+  const WakerPtr waker = watch(running, request.watch, nullptr);
+  backend_.list(running->lock(), request.latest, waker, ask.deadline,
                 ReplyTo<Listing>(*this, running, ask));
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, ListInFull&) {
-  backend_.list_in_full(running->request().name, ask.deadline,
-                        ReplyTo<Listing>(*this, running, ask));
+  backend_.list_in_full(running->lock(), ask.deadline, ReplyTo<Listing>(*this, running, ask));
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, ReadRecord&) {
-  backend_.read_record(running->request().name, ask.deadline,
+  backend_.read_record(running->lock(), ask.deadline,
                        ReplyTo<std::pair<Record, std::uint64_t>>(*this, running, ask));
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, ReadEntry& request) {
   WakerPtr waker;
   if (request.watch != Watch::kKeep) {
-    waker = running->waker = waker_for(running, request.watch, request.entry.get());
+    waker = watch(running, request.watch, request.entry.get());
   }
-  backend_.read(running->request().name, std::move(*request.entry), std::move(waker), ask.deadline,
+  backend_.read(running->lock(), std::move(*request.entry), std::move(waker), ask.deadline,
                 ReplyTo<std::optional<Read>>(*this, running, ask));
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, WriteDetails& request) {
   const AcquisitionFsm& acquisition = running->acquisition;
-  backend_.write(acquisition.epoch(), running->request().name, acquisition.entry(),
-                 std::move(*request.details), ask.deadline,
+  backend_.write(acquisition.epoch(), running->lock(), acquisition.entry(),
+                 whole(std::move(*request.details)), ask.deadline,
                  ReplyTo<std::optional<Read>>(*this, running, ask));
 }
 
@@ -230,8 +233,8 @@ void Engine::in_session(bool kept, const AcquisitionFsm& acquisition, base::Boot
 
 void Engine::send(const RunningPtr& running, const Ask& ask, KeepEntry& request) {
   const AcquisitionFsm& acquisition = running->acquisition;
-  const std::string& lock = running->request().name;
-  const machine::AcquisitionId& id = acquisition.entry().key.id;
+  const std::string& lock = running->lock();
+  const machine::AcquisitionId& id = acquisition.key().id;
   if (names_ != 0 && id.high == names_) reserved_.insert({lock, id});
   Keep keep{lock, acquisition.entry(), std::move(*request.details), std::nullopt};
   if (request.value) keep.value = std::move(*request.value);
@@ -240,27 +243,27 @@ void Engine::send(const RunningPtr& running, const Ask& ask, KeepEntry& request)
              [this, keep = std::move(keep), deadline = ask.deadline,
               done = std::move(done)](std::uint64_t epoch) mutable {
                // A break notifies the client that keeps it now.
-               keep.details.session = backend_.session_tag();
+               keep.details = whole(std::move(keep.details));
                backend_.keep(epoch, std::move(keep), deadline, std::move(done));
              });
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, DropEntry& request) {
-  backend_.drop(running->request().name, std::move(*request.entry), ask.deadline,
+  backend_.drop(running->lock(), std::move(*request.entry), ask.deadline,
                 ReplyTo<bool>(*this, running, ask));
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, PassGate& request) {
   const AcquisitionFsm& acquisition = running->acquisition;
-  running->waker = waker_for(running, Watch::kWake, nullptr);
-  backend_.pass_gate(acquisition.epoch(), running->request().name, acquisition.entry(),
-                     std::move(*request.details), running->waker, ask.deadline,
+  const WakerPtr waker = watch(running, Watch::kWake, nullptr);
+  backend_.pass_gate(acquisition.epoch(), running->lock(), acquisition.entry(),
+                     whole(std::move(*request.details)), waker, ask.deadline,
                      ReplyTo<Gate>(*this, running, ask));
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, Remove& request) {
   const AcquisitionFsm& acquisition = running->acquisition;
-  const std::string& lock = running->request().name;
+  const std::string& lock = running->lock();
   auto done = ReplyTo<bool>(*this, running, ask);
   if (!request.handoff) {
     return in_session(acquisition.perhaps_kept(), acquisition, ask.deadline,
@@ -273,8 +276,21 @@ void Engine::send(const RunningPtr& running, const Ask& ask, Remove& request) {
                    ask.deadline, std::move(done));
 }
 
-WakerPtr Engine::waker_for(const RunningPtr& running, Watch watch, const QueueEntry* entry) {
-  if (watch == Watch::kNone) return nullptr;
+Details Engine::whole(Details details) const {
+  details.lease = backend_.session().length;
+  details.session = backend_.session_tag();
+  return details;
+}
+
+void Engine::end_watch(Running& running) {
+  if (!running.waiting) return;
+  running.waiting->waker = nullptr;
+  running.forget_callers();
+}
+
+// Replaces the watch that it has.
+WakerPtr Engine::watch(const RunningPtr& running, Watch watch, const QueueEntry* entry) {
+  if (watch == Watch::kNone) return end_watch(*running), nullptr;
   auto waker = std::make_shared<Waker>();
   const auto wake = [weak = weak_from_this(), waiting = std::weak_ptr(running)](Event event) {
     const auto self = weak.lock();
@@ -287,6 +303,7 @@ WakerPtr Engine::waker_for(const RunningPtr& running, Watch watch, const QueueEn
       wake(HandedOff{by, last});
     };
   }
+  running->callers().waker = waker;
   return waker;
 }
 
@@ -305,7 +322,7 @@ void Engine::on_session_opened(const RunningPtr& running, const Result<SessionVi
 }
 
 void Engine::open(const RunningPtr& running, const SessionView& session) {
-  SessionOpened event{backend_.session_tag(), choose_id(running->acquisition, session.epoch)};
+  SessionOpened event{{}, choose_id(running->acquisition, session.epoch)};
   step(running, std::move(event), {base::BootClock::now(), session});
 }
 
@@ -313,10 +330,10 @@ void Engine::open(const RunningPtr& running, const SessionView& session) {
 // names (Backend::remembers_names).
 std::optional<machine::AcquisitionId> Engine::choose_id(const AcquisitionFsm& acquisition,
                                                         std::uint64_t epoch) {
-  const Shape shape = acquisition.entry().key.shape;
+  const Shape shape = acquisition.key().shape;
   // Other entries refer to these names even after their removal, so they are not reused.
   const bool fixed = shape == Shape::kUpgrade || shape == Shape::kShrink ||
-                     (traits_.keeps && acquisition.request().outlives_client);
+                     (traits_.keeps && acquisition.outlives_client());
   if (!backend_.remembers_names() || fixed || acquisition.epoch() == epoch) return std::nullopt;
   if (names_epoch_ != epoch) {
     names_ = base::random_128().high;
@@ -329,10 +346,10 @@ std::optional<machine::AcquisitionId> Engine::choose_id(const AcquisitionFsm& ac
     used.resize(std::max<std::size_t>(used.size(), id.low));
     used[id.low - 1] = true;
   };
-  const std::string& lock = acquisition.request().name;
-  auto at = running_.lower_bound({lock, {}});
-  for (; at != running_.end() && at->first.first == lock; ++at) {
-    const Key& key = at->second->acquisition.entry().key;
+  const std::string& lock = acquisition.lock();
+  auto at = running_.lower_bound(NameView(lock, {}));
+  for (; at != running_.end() && (*at)->lock() == lock; ++at) {
+    const Key& key = (*at)->acquisition.key();
     note(key.id);
     note(key.upgrade_of);
   }
@@ -345,7 +362,7 @@ std::optional<machine::AcquisitionId> Engine::choose_id(const AcquisitionFsm& ac
 void Engine::on_session_ended(std::uint64_t epoch, const Error&) {
   if (closed_) return;
   std::vector<RunningPtr> mine;
-  for (const auto& [name, running] : running_) {
+  for (const RunningPtr& running : running_) {
     if (running->acquisition.epoch() == epoch) mine.push_back(running);
   }
   std::vector<RunningPtr> told;
@@ -359,15 +376,14 @@ void Engine::on_session_ended(std::uint64_t epoch, const Error&) {
 
 void Engine::on_notify() {
   if (closed_) return;
-  std::vector<RunningPtr> mine;
-  for (const auto& [name, running] : running_) mine.push_back(running);
+  const std::vector<RunningPtr> mine(running_.begin(), running_.end());
   for (const RunningPtr& running : mine) step(running, Notified{});
 }
 
 void Engine::hint(const std::vector<RunningPtr>& running) {
   if (running.size() > kMostHints) return listener_->on_pushes_missed();
   for (const RunningPtr& each : running) {
-    listener_->on_push({port::Push::Kind::kHint, each->request().id, {}});
+    listener_->on_push({port::Push::Kind::kHint, each->acquisition.id(), {}});
   }
 }
 
@@ -417,13 +433,15 @@ void Engine::close() {
     if (auto* answer = std::get_if<AnswerKeeps>(&action)) perform(running, *answer);
   }
   const Error closed = closed_error();
-  for (const auto& [name, running] : std::exchange(running_, {})) {
-    running->waker = nullptr;
+  for (const RunningPtr& running : std::exchange(running_, {})) {
     running->due.reset();
-    tell_all<EndStatus>(running->ends, closed);
-    tell_all<AcquisitionState>(running->downgrades, closed);
-    tell_all<bool>(running->keeps, closed);
-    tell_all<AcquisitionState>(running->asks, closed);
+    if (!running->waiting) continue;
+    Callers callers = std::move(*std::exchange(running->waiting, nullptr));
+    callers.waker = nullptr;
+    tell_all<EndStatus>(callers.ends, closed);
+    tell_all<AcquisitionState>(callers.downgrades, closed);
+    tell_all<bool>(callers.keeps, closed);
+    tell_all<AcquisitionState>(callers.asks, closed);
   }
 }
 

@@ -18,6 +18,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -65,19 +66,48 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   struct Running;
   using RunningPtr = std::shared_ptr<Running>;
   using Name = std::pair<std::string, machine::AcquisitionId>;
+  using NameView = std::pair<std::string_view, machine::AcquisitionId>;
   using Dues = std::multimap<BootInstant, std::weak_ptr<Running>>;
 
-  // An acquisition, and the callers that wait for its answers.
-  struct Running {
-    AcquisitionFsm acquisition;
-    std::vector<Done<port::AcquisitionState>> asks{};
-    std::vector<Done<port::EndStatus>> ends{};
-    std::vector<Done<port::AcquisitionState>> downgrades{};
-    std::vector<Done<bool>> keeps{};
-    WakerPtr waker{};
-    std::optional<Dues::iterator> due{};
+  // Who waits for an acquisition's answers, and what wakes it.
+  struct Callers {
+    std::vector<Done<port::AcquisitionState>> asks;
+    std::vector<Done<port::EndStatus>> ends;
+    std::vector<Done<port::AcquisitionState>> downgrades;
+    std::vector<Done<bool>> keeps;
+    WakerPtr waker;
 
-    const port::AcquireRequest& request() const { return acquisition.request(); }
+    bool none() const {
+      return asks.empty() && ends.empty() && downgrades.empty() && keeps.empty() && !waker;
+    }
+  };
+  // An acquisition. A program may hold 100,000 locks, and a holder has no callers.
+  struct Running {
+    explicit Running(AcquisitionFsm fsm) : acquisition(std::move(fsm)) {}
+
+    AcquisitionFsm acquisition;
+    std::unique_ptr<Callers> waiting;  // nullptr: none.
+    std::optional<Dues::iterator> due;
+
+    const std::string& lock() const { return acquisition.lock(); }
+    NameView name() const { return {acquisition.lock(), acquisition.id()}; }
+    Callers& callers() {
+      if (!waiting) waiting = std::make_unique<Callers>();
+      return *waiting;
+    }
+    void forget_callers() {
+      if (waiting && waiting->none()) waiting.reset();
+    }
+  };
+  // In the order of the locks' names. A name is kept by its acquisition alone.
+  struct ByName {
+    using is_transparent = void;
+    static NameView of(const RunningPtr& running) { return running->name(); }
+    static NameView of(const NameView& name) { return name; }
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      return of(a) < of(b);
+    }
   };
   struct Pending {
     RunningPtr running;
@@ -90,6 +120,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
                                       const RunningPtr& base) const;
   RunningPtr find(const std::string& name, const machine::AcquisitionId& id) const;
   RunningPtr upgrade_of(const AcquisitionFsm& base) const;
+  RunningPtr add(AcquisitionFsm acquisition);
   void begin(AcquisitionFsm acquisition, Done<port::AcquisitionState> done);
   void queue_shrink(const port::AcquisitionRequest& request, std::uint32_t by, std::uint32_t from,
                     const Done<bool>& done);
@@ -125,6 +156,8 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void send(const RunningPtr& running, const Ask& ask, DropEntry& request);
   void send(const RunningPtr& running, const Ask& ask, PassGate& request);
   void send(const RunningPtr& running, const Ask& ask, Remove& request);
+  // Adds the session's part.
+  Details whole(Details details) const;
   // Brings the answer to a request.
   template <typename T>
   class ReplyTo;
@@ -133,7 +166,8 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
                   const std::function<void(std::uint64_t epoch)>& then);
   bool is_record_known(const std::string& lock, const Listing& listing) const;
   void note_record(const std::string& lock, std::uint64_t revision);
-  WakerPtr waker_for(const RunningPtr& running, Watch watch, const QueueEntry* entry);
+  static void end_watch(Running& running);
+  WakerPtr watch(const RunningPtr& running, Watch watch, const QueueEntry* entry);
 
   // --- Sessions.
   void on_session_opened(const RunningPtr& running, const Result<SessionView>& opened);
@@ -154,7 +188,8 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   Availability availability_;
   const std::shared_ptr<Administration> administration_;
   LoopTimer timer_;
-  std::map<Name, RunningPtr> running_;
+  std::set<RunningPtr, ByName> running_;
+  machine::OwnerPtr last_owner_;  // AcquisitionFsm::share_owner()
   std::map<Name, Error> broken_;  // Answers for the holders of broken locks, until these give up.
   std::vector<Pending> pending_;  // Pending from `next_` on.
   std::size_t next_ = 0;

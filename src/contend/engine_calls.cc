@@ -25,7 +25,7 @@ bool well_formed(const port::AcquireRequest& request) {
 }
 
 bool counts_permits(const AcquisitionFsm& acquisition) {
-  return mode_of(acquisition.entry().key).kind == machine::ModeKind::kPermits;
+  return mode_of(acquisition.key()).kind == machine::ModeKind::kPermits;
 }
 
 Error no_kept_permits() {
@@ -50,16 +50,15 @@ Engine::Engine(Backend& backend, const port::StoreContext& context, machine::Dur
       timer_(*context.io, [this] { on_timer(); }) {}
 
 Engine::RunningPtr Engine::find(const std::string& name, const machine::AcquisitionId& id) const {
-  const auto found = running_.find({name, id});
-  return found == running_.end() ? nullptr : found->second;
+  const auto found = running_.find(NameView(name, id));
+  return found == running_.end() ? nullptr : *found;
 }
 
 Engine::RunningPtr Engine::upgrade_of(const AcquisitionFsm& base) const {
   if (counts_permits(base)) return nullptr;
-  const std::string& lock = base.request().name;
-  auto at = running_.lower_bound({lock, {}});
-  for (; at != running_.end() && at->first.first == lock; ++at) {
-    if (at->second->acquisition.entry().key.upgrade_of == base.entry().key.id) return at->second;
+  auto at = running_.lower_bound(NameView(base.lock(), {}));
+  for (; at != running_.end() && (*at)->lock() == base.lock(); ++at) {
+    if ((*at)->acquisition.key().upgrade_of == base.key().id) return *at;
   }
   return nullptr;
 }
@@ -91,7 +90,7 @@ std::optional<Error> Engine::refuse_upgrade(const port::AcquireRequest& request,
     return invalid(request);
   }
   const AcquisitionFsm& held = base->acquisition;
-  if (held.entry().key.shape == Shape::kShared || held.details().weakened) return std::nullopt;
+  if (held.key().shape == Shape::kShared || held.weakened()) return std::nullopt;
   return port::to_ticket_state({.outcome = Outcome::kInvalid}, request.name, {}).error();
 }
 
@@ -101,7 +100,7 @@ void Engine::acquire(port::AcquireRequest request, BootInstant now, Done<Acquisi
       return done(known->acquisition.status(context()));
     }
     if (known->acquisition.ended()) return done(gone());  // It is removed soon.
-    known->asks.push_back(std::move(done));
+    known->callers().asks.push_back(std::move(done));
     return step(known, Asked{request.deadline});
   }
   if (auto error = refuse(request)) return done(*std::move(error));
@@ -114,10 +113,19 @@ void Engine::acquire(port::AcquireRequest request, BootInstant now, Done<Acquisi
         std::move(done));
 }
 
+Engine::RunningPtr Engine::add(AcquisitionFsm acquisition) {
+  auto running = std::make_shared<Running>(std::move(acquisition));
+  if (const auto earlier = running_.find(running->name()); earlier != running_.end()) {
+    running_.erase(earlier);
+  }
+  running_.insert(running);
+  return running;
+}
+
 void Engine::begin(AcquisitionFsm acquisition, Done<AcquisitionState> done) {
-  auto running = std::make_shared<Running>(Running{std::move(acquisition)});
-  running->asks.push_back(std::move(done));
-  running_[{running->request().name, running->request().id}] = running;
+  acquisition.share_owner(last_owner_);
+  const RunningPtr running = add(std::move(acquisition));
+  running->callers().asks.push_back(std::move(done));
   step(running, Begin{});
 }
 
@@ -152,10 +160,11 @@ void Engine::renew(const std::vector<port::RenewItem>& items, BootInstant now, B
       }
       running = adopt(item, now, deadline);
       ++gathered->left;
-      running->asks.emplace_back([gathered, arrived, i](const Result<AcquisitionState>& state) {
-        gathered->results[i] = state;
-        arrived();
-      });
+      running->callers().asks.emplace_back(
+          [gathered, arrived, i](const Result<AcquisitionState>& state) {
+            gathered->results[i] = state;
+            arrived();
+          });
       step(running, Begin{});
       continue;
     }
@@ -168,10 +177,11 @@ void Engine::renew(const std::vector<port::RenewItem>& items, BootInstant now, B
       continue;
     }
     ++gathered->left;
-    running->asks.emplace_back([gathered, arrived, i](const Result<AcquisitionState>& state) {
-      gathered->results[i] = state;
-      arrived();
-    });
+    running->callers().asks.emplace_back(
+        [gathered, arrived, i](const Result<AcquisitionState>& state) {
+          gathered->results[i] = state;
+          arrived();
+        });
     follow_up(running, held, actions);
   }
   arrived();
@@ -179,10 +189,7 @@ void Engine::renew(const std::vector<port::RenewItem>& items, BootInstant now, B
 
 Engine::RunningPtr Engine::adopt(const port::RenewItem& item, BootInstant now,
                                  BootInstant deadline) {
-  auto running =
-      std::make_shared<Running>(Running{AcquisitionFsm::adopt(traits_, item, now, deadline)});
-  running_[{item.name, item.id}] = running;
-  return running;
+  return add(AcquisitionFsm::adopt(traits_, item, now, deadline));
 }
 
 // --- End and downgrade.
@@ -194,14 +201,14 @@ void Engine::end(const port::AcquisitionRequest& request, Done<EndStatus> done) 
     last_issue_ = std::max(last_issue_, request.issue);  // This request has overtaken its acquire.
     return done(EndStatus::kGone);
   }
-  running->ends.push_back(std::move(done));
+  running->callers().ends.push_back(std::move(done));
   step(running, End{request.deadline});
 }
 
 void Engine::downgrade(const port::AcquisitionRequest& request, Done<AcquisitionState> done) {
   const RunningPtr running = find(request.name, request.id);
   if (!running || !running->acquisition.held()) return done(gone());
-  switch (running->acquisition.entry().key.shape) {
+  switch (running->acquisition.key().shape) {
     case Shape::kPermits:
     case Shape::kShrink:
       return done(port::to_ticket_state({.outcome = Outcome::kMismatch}, request.name, {}));
@@ -213,10 +220,10 @@ void Engine::downgrade(const port::AcquisitionRequest& request, Done<Acquisition
       });
     case Shape::kExclusive: break;
   }
-  if (running->acquisition.details().weakened) {
+  if (running->acquisition.weakened()) {
     return done(running->acquisition.status(context()));
   }
-  running->downgrades.push_back(std::move(done));
+  running->callers().downgrades.push_back(std::move(done));
   step(running, Weaken{request.deadline});
 }
 
@@ -232,7 +239,7 @@ void Engine::keep(port::KeepRequest request, Done<bool> done) {
   if (counts_permits(running->acquisition) && !backend_.keeps_permits()) {
     return done(of_lock(name, no_kept_permits()));
   }
-  running->keeps.push_back([name, done = std::move(done)](const Result<bool>& kept) {
+  running->callers().keeps.push_back([name, done = std::move(done)](const Result<bool>& kept) {
     done(kept ? kept : of_lock(name, kept.error()));
   });
   step(running, LetGo{request.seq, request.ttl, std::move(request.value), request.deadline});
