@@ -17,10 +17,10 @@ using std::chrono::nanoseconds;
 // Boot time may have stood still while the rest of the world went on, as in a paused virtual
 // machine. The wall clock shows this once it is corrected. It may also just have been set, so only
 // the store knows.
-bool clocks_disagree(const session::Acquisition& acquisition) {
+bool clocks_disagree(const session::Acquisition& acquisition, const session::Core& core) {
   const std::int64_t outran =
       base::wall_minus_boot().count() - acquisition.wall_minus_boot_ns.load();
-  return outran > acquisition.slack_ns.load();
+  return outran > core.slack_ns(acquisition);
 }
 
 LeaseState state_of(const std::shared_ptr<session::Acquisition>& acquisition, session::Core& core) {
@@ -29,7 +29,7 @@ LeaseState state_of(const std::shared_ptr<session::Acquisition>& acquisition, se
   if (core.forked()) return LeaseState::kLost;
   const auto now = base::BootClock::now().time_since_epoch().count();
   if (now >= acquisition->deadline_ns.load(std::memory_order_acquire)) return LeaseState::kLost;
-  if (!clocks_disagree(*acquisition)) return state;
+  if (!clocks_disagree(*acquisition, core)) return state;
   core.doubt(acquisition);
   return LeaseState::kInDoubt;
 }
@@ -37,7 +37,7 @@ LeaseState state_of(const std::shared_ptr<session::Acquisition>& acquisition, se
 bool is_held(const std::shared_ptr<session::Acquisition>& acquisition, session::Core& core) {
   const LeaseState state = state_of(acquisition, core);
   if (state == LeaseState::kHeld) return true;
-  return state == LeaseState::kInDoubt && !clocks_disagree(*acquisition);
+  return state == LeaseState::kInDoubt && !clocks_disagree(*acquisition, core);
 }
 
 }  // namespace

@@ -8,18 +8,18 @@
 
 #include <atomic>
 #include <cstdint>
-#include <forward_list>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "holdfast/lease.h"
 #include "holdfast/options.h"
 #include "src/base/clock.h"
+#include "src/base/due_heap.h"
 #include "src/base/local_mutex.h"
 #include "src/port/store.h"
 #include "src/session/fsm/acquire_fsm.h"
@@ -31,16 +31,17 @@ namespace holdfast::session {
 
 class Core;
 class Acquisition;
-using Schedule = std::multimap<BootInstant, std::shared_ptr<Acquisition>>;
+using Schedule = base::DueHeap<Acquisition>;
 
 class Acquisition {
  public:
   Acquisition(std::string user_name, const holdfast::Mode& lock_mode, std::uint64_t process)
       : name(std::move(user_name)), mode(lock_mode), generation(process) {}
 
-  const std::string name;          // Without the namespace.
-  const holdfast::Mode mode;       // As it was asked for.
-  const std::uint64_t generation;  // The creating process's: a forked child differs.
+  const std::string name;                   // Without the namespace.
+  const holdfast::Mode mode;                // As it was asked for.
+  std::uint32_t due_place = base::kNotDue;  // In the schedule.
+  const std::uint64_t generation;           // The creating process's: a forked child differs.
 
   // The shared lease that this one upgrades, which ends together with it: whoever asks about this
   // one asks about both. Set before the request.
@@ -50,7 +51,6 @@ class Acquisition {
   // The answers of a lease, read without a lock.
   std::atomic<std::int64_t> deadline_ns{0};
   std::atomic<std::int64_t> wall_minus_boot_ns{0};  // At the send that was last confirmed.
-  std::atomic<std::int64_t> slack_ns{0};
   std::atomic<LeaseState> state{LeaseState::kReleased};
   std::atomic<bool> downgraded{false};  // Exclusive it was, shared it is.
   std::atomic<bool> has_loss{false};    // Set after `loss`, which never changes again.
@@ -69,10 +69,14 @@ class Acquisition {
   // The answer that release() repeats, from now on.
   void answer_release(const Result<void>& answer) {
     released = true;
-    release_error = answer ? nullptr : std::make_unique<Error>(answer.error());
+    if (!answer) {
+      more().release_error = answer.error();
+    } else if (extras) {
+      extras->release_error.reset();
+    }
   }
   Result<void> release_answer() const {
-    return release_error ? Result<void>(*release_error) : Result<void>();
+    return extras && extras->release_error ? Result<void>(*extras->release_error) : Result<void>();
   }
 
   // Guarded by the core's mutex.
@@ -108,17 +112,26 @@ class Acquisition {
   std::unique_ptr<AcquireFsm> acquire;  // Until it has ended. Then `wait` is its caller's alone.
 
   std::optional<RenewalFsm> renewal;
-  std::optional<Schedule::iterator> slot;
-  std::weak_ptr<Acquisition> upgrade;  // The lease whose base this is.
+  std::unique_ptr<ObservedSpan> span;  // Where there is an observer.
   struct RenewWait {
     std::uint64_t replies = 0;  // It is answered by then.
     std::function<void(Result<void>)> done;
   };
-  std::forward_list<RenewWait> renew_waits;
-  std::unique_ptr<ObservedSpan> span;          // Where there is an observer.
-  BootInstant let_go_at = BootInstant::min();  // A release may not take effect before that.
-  std::unique_ptr<const Error> release_error;
-  bool released = false;         // release() has an answer: `release_error`, or that it succeeded.
+  // What few leases need.
+  struct Extras {
+    std::weak_ptr<Acquisition> upgrade;  // The lease whose base this is.
+    std::vector<RenewWait> renew_waits;
+    BootInstant let_go_at = BootInstant::min();  // A release may not take effect before that.
+    std::optional<Error> release_error;          // The answer of release(), if it failed.
+  };
+  std::unique_ptr<Extras> extras;
+  Extras& more() {
+    if (!extras) extras = std::make_unique<Extras>();
+    return *extras;
+  }
+  std::shared_ptr<Acquisition> upgrade() const { return extras ? extras->upgrade.lock() : nullptr; }
+
+  bool released = false;         // release() has an answer.
   bool releasing = false;        // A release without a handle is under way.
   bool queued = false;           // It has waited for its turn: others may do so now.
   bool outlives_client = false;  // Its lease needs no client, once it is granted.

@@ -74,8 +74,8 @@ void Core::on_timer() {
   const BootInstant now = base::BootClock::now();
   armed_at_ = BootInstant::max();
   leave_push_reader();
-  while (!schedule_.empty() && schedule_.begin()->first <= now) {
-    const AcquisitionPtr acquisition = schedule_.begin()->second;
+  while (!schedule_.empty() && schedule_.first().at <= now) {
+    const AcquisitionPtr acquisition = schedule_.first().what;
     unschedule(*acquisition);
     on_due(acquisition, now);
   }
@@ -87,7 +87,7 @@ void Core::on_timer() {
   if (deadlocks_ && !closed_) arm(deadlocks_->on_tick(now));
   give_up_renewal(now);
   wake_sleepers(now);
-  if (!schedule_.empty()) arm(std::max(schedule_.begin()->first, now + kTick));
+  if (!schedule_.empty()) arm(std::max(schedule_.first().at, now + kTick));
 }
 
 // Where a batch of renewals leaves, those that are nearly due go with it.
@@ -95,14 +95,15 @@ void Core::take_along(BootInstant now) {
   if (outbox_.empty()) return;
   std::vector<AcquisitionPtr> nearly_due;
   int others = 0;
-  for (const auto& [at, acquisition] : schedule_) {
+  schedule_.walk([&](const Schedule::Entry& entry) {
+    const AcquisitionPtr& acquisition = entry.what;
     if (acquisition->acquire || acquisition->releasing || !acquisition->renewal) {
-      if (++others == kMostPassedOver) break;
-      continue;
+      return ++others < kMostPassedOver;
     }
-    if (!acquisition->renewal->likes_company(now)) break;
+    if (!acquisition->renewal->likes_company(now)) return false;
     nearly_due.push_back(acquisition);
-  }
+    return true;
+  });
   for (const AcquisitionPtr& acquisition : nearly_due) {
     apply(acquisition, acquisition->renewal->on_doubt(now));
   }

@@ -158,19 +158,17 @@ port::AcquisitionRequest CoreBase::end_of(const Acquisition& acquisition) const 
 }
 
 void CoreBase::schedule(const AcquisitionPtr& acquisition, BootInstant at) {
-  if (acquisition->slot && (*acquisition->slot)->first == at) return;
-  unschedule(*acquisition);
-  if (at == BootInstant::max()) return;
-  // A new deadline is mostly the latest of all, so the hint saves a search.
-  acquisition->slot = schedule_.emplace_hint(schedule_.end(), at, acquisition);
+  if (at == BootInstant::max()) return unschedule(*acquisition);
+  schedule_.put(acquisition, at);
   arm(at);
 }
 
 void CoreBase::unschedule(Acquisition& acquisition) {
-  if (!acquisition.slot) return;
-  const auto slot = *acquisition.slot;
-  acquisition.slot.reset();
-  schedule_.erase(slot);
+  static_cast<void>(schedule_.remove(acquisition));
+}
+
+std::int64_t CoreBase::slack_ns(const Acquisition& acquisition) const {
+  return bound_.slack(acquisition.ttl).count();
 }
 
 // The timer may be too early, because its reason is gone; the next turn arms it again.

@@ -66,6 +66,8 @@ class CoreBase {
   const std::string& store_url() const { return options_.store_url; }
   // As people see who holds it (OwnerInfo::owner).
   std::string owner_of(const Acquisition& acquisition) const;
+  // The part of its lease that is not counted on.
+  std::int64_t slack_ns(const Acquisition& acquisition) const;
   bool forked() const noexcept;
   Error forked_error() const;
 

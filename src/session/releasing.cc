@@ -51,7 +51,7 @@ void Releasing::end_locally(const AcquisitionPtr& acquisition) {
   }
   answer_renewals(*acquisition);
   // At the store it ends with the lease under it.
-  if (const auto upgrade = acquisition->upgrade.lock(); upgrade && !upgrade->released) {
+  if (const auto upgrade = acquisition->upgrade(); upgrade && !upgrade->released) {
     end_locally(upgrade);
   }
 }
@@ -236,7 +236,7 @@ void Releasing::release_later(const AcquisitionPtr& acquisition, std::optional<B
   const Turn turn(*this);
   if (closed_ || acquisition->released || acquisition->releasing) return;
   look_at_deadline(acquisition);
-  acquisition->let_go_at = at.value_or(BootInstant::min());
+  if (at) acquisition->more().let_go_at = *at;
   const bool left = acquisition->being_left || (acquisition->perhaps_left && !at);
   const bool stays = left || (at && *at > base::BootClock::now());
   reports_.ended(*acquisition, stays ? HoldEnd::kDetached : HoldEnd::kReleased);
@@ -250,14 +250,16 @@ void Releasing::send_release(const AcquisitionPtr& acquisition) {
   if (!acquisition->releasing) ++releases_under_way_;
   acquisition->releasing = true;
   const BootInstant now = base::BootClock::now();
-  if (acquisition->let_go_at <= now) {
+  const BootInstant let_go_at =
+      acquisition->extras ? acquisition->extras->let_go_at : BootInstant::min();
+  if (let_go_at <= now) {
     store_->release(
         release_of(*acquisition), [this, acquisition](const Result<port::EndStatus>& reply) {
           on_release_sent(acquisition, reply ? std::nullopt : std::optional(reply.error().code()));
         });
     return;
   }
-  const auto left = std::chrono::ceil<Duration>(acquisition->let_go_at - now);
+  const auto left = std::chrono::ceil<Duration>(let_go_at - now);
   store_->keep(
       {stored(acquisition->name), acquisition->id, acquisition->renewal->begin_to_keep(now, left),
        left, std::nullopt, request_deadline()},

@@ -21,12 +21,11 @@ void Renewing::start_lease(const AcquisitionPtr& acquisition, const port::Acquis
     terms.hold_until = now + options.max_hold;
   }
   acquisition->token = state.token;
-  acquisition->slack_ns = bound_.slack(acquisition->ttl).count();
   acquisition->renewal.emplace(now, terms, state, log);
   acquisition->wall_minus_boot_ns = acquisition->wall_minus_boot_at_send;
   acquisition->state = LeaseState::kHeld;
   reports_.granted(*acquisition, now);
-  if (acquisition->base) acquisition->base->upgrade = acquisition;
+  if (acquisition->base) acquisition->base->more().upgrade = acquisition;
   // The shared lease may have ended while the store granted its upgrade.
   if (acquisition->base &&
       (acquisition->base->released || acquisition->base->state == LeaseState::kLost)) {
@@ -96,7 +95,7 @@ void Renewing::lose(const AcquisitionPtr& acquisition, const Error& why) {
   answer_renewals(*acquisition);
   reports_.log(
       reports_.event(LogSeverity::kError, "lock_lost", std::move(text), *acquisition, why.code()));
-  if (const auto upgrade = acquisition->upgrade.lock(); upgrade && !upgrade->released) {
+  if (const auto upgrade = acquisition->upgrade(); upgrade && !upgrade->released) {
     lose(upgrade, Error(why.code(), "the shared lease under it was lost: " + why.message()));
   }
   // Callbacks of the program may block, so they run on the notifier's thread.
@@ -215,7 +214,7 @@ void Renewing::renew(const AcquisitionPtr& acquisition, Done<void> done) {
   const Turn turn(*this);
   const auto asked = ask_to_renew(acquisition);
   if (asked) {
-    acquisition->renew_waits.push_front({*asked, std::move(done)});
+    acquisition->more().renew_waits.push_back({*asked, std::move(done)});
     answer_renewals(*acquisition);
   } else {
     answers_.emplace_back([done = std::move(done), error = asked.error()] { done(error); });
@@ -224,7 +223,8 @@ void Renewing::renew(const AcquisitionPtr& acquisition, Done<void> done) {
 
 void Renewing::answer_renewals(Acquisition& acquisition) {
   renewed_.notify_all();
-  std::erase_if(acquisition.renew_waits, [&](Acquisition::RenewWait& wait) HOLDFAST_NO_TSA {
+  if (!acquisition.extras) return;
+  std::erase_if(acquisition.extras->renew_waits, [&](Acquisition::RenewWait& wait) HOLDFAST_NO_TSA {
     auto answer = renewed(acquisition, wait.replies);
     if (!answer) return false;
     answers_.emplace_back([done = std::move(wait.done), answer = *answer] { done(answer); });

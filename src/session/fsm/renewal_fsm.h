@@ -102,7 +102,7 @@ class RenewalFsm {
   Nanos until_next(const port::AcquisitionState& state) const;
   Nanos before_retry() const;
 
-  // A program may hold 100,000 of these, so small members stand together.
+  // A program may hold 100,000 locks, so small members stand together.
   Terms terms_;
   SendLog log_;
   BootInstant sure_until_ = BootInstant::min();  // By what the store confirmed.
