@@ -152,6 +152,7 @@ void AcquisitionFsm::on(const TimeIsUp&) {
   if (take_due(kShowAlarm)) show();
   if (take_due(kCheckAlarm)) check();
   if (take_due(kConfirmAlarm)) answer_when_confirmed();
+  forget_beside();
 }
 
 void AcquisitionFsm::on_state_alarm() {
@@ -298,7 +299,7 @@ void AcquisitionFsm::leave(Result<AcquisitionState> verdict) {
   unwanted_ = true;
   const BootInstant grace = std::max(context_->now, seq_at_ + kGrace);
   if (state_ == State::kAwaitingSession) set(kStateAlarm, std::min(deadline_, grace));
-  if (state_ == State::kCreatePause) set(kStateAlarm, std::min(due_.at(kStateAlarm), grace));
+  if (state_ == State::kCreatePause) set(kStateAlarm, std::min(due(kStateAlarm), grace));
 }
 
 void AcquisitionFsm::remove() {
@@ -370,7 +371,7 @@ AcquisitionState AcquisitionFsm::status(const Context& context) const {
     return state;
   }
   state.status = AcquisitionStatus::kHeld;
-  state.token = token_;
+  state.token = token();
   if (perhaps_kept()) return kept_state(state);
   const SessionView& session = context.session;
   if (session.epoch != epoch_) return state;
@@ -395,13 +396,42 @@ AcquisitionState AcquisitionFsm::status(const Context& context) const {
 AcquisitionFsm::BootInstant AcquisitionFsm::soon() const { return context_->now + kBackground; }
 
 bool AcquisitionFsm::take_due(Alarm alarm) {
-  if (ended() || due_.at(alarm) > context_->now) return false;
+  if (ended() || due(alarm) > context_->now) return false;
   clear(alarm);
   return true;
 }
 
 AcquisitionFsm::BootInstant AcquisitionFsm::next_due() const {
-  return *std::min_element(due_.begin(), due_.end());
+  const BootInstant first = *std::min_element(due_.begin(), due_.end());
+  if (!beside_) return first;
+  return std::min(first, *std::min_element(beside_->due.begin(), beside_->due.end()));
+}
+
+AcquisitionFsm::BootInstant AcquisitionFsm::due(Alarm alarm) const {
+  if (alarm < kLastingAlarms) return due_.at(alarm);
+  return beside_ ? beside_->due.at(alarm - kLastingAlarms) : BootInstant::max();
+}
+
+void AcquisitionFsm::set(Alarm alarm, BootInstant when) {
+  if (alarm < kLastingAlarms) {
+    due_.at(alarm) = when;
+  } else if (beside_ || when != BootInstant::max()) {
+    beside().due.at(alarm - kLastingAlarms) = when;
+  }
+}
+
+AcquisitionFsm::Beside& AcquisitionFsm::beside() {
+  if (!beside_) {
+    beside_ = std::make_unique<Beside>();
+    beside_->due.fill(BootInstant::max());
+  }
+  return *beside_;
+}
+
+void AcquisitionFsm::forget_beside() {
+  if (!beside_) return;
+  const auto& due = beside_->due;
+  if (*std::min_element(due.begin(), due.end()) == BootInstant::max()) beside_.reset();
 }
 
 // Replies to earlier requests are outdated from now on.
@@ -410,7 +440,8 @@ void AcquisitionFsm::enter(State state) {
   ++numbers_.front();
   clear(kStateAlarm);
   if (state == State::kRemoving || state == State::kEnded) {
-    for (const Alarm alarm : {kLeaseAlarm, kShowAlarm, kCheckAlarm, kConfirmAlarm}) clear(alarm);
+    clear(kLeaseAlarm);
+    beside_.reset();
   }
   if (state >= State::kHeld) view_.reset();
 }

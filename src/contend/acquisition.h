@@ -325,7 +325,7 @@ class AcquisitionFsm {
   // What it writes on its creation. The engine adds the session's part (Details::lease, session).
   Details details() const { return details_of(written_); }
   bool weakened() const { return written_.weakened; }
-  machine::Token token() const { return token_; }
+  machine::Token token() const { return {0, token_}; }
   std::uint64_t epoch() const { return epoch_; }
   bool held() const { return state_ == State::kHeld; }
   bool ended() const { return state_ == State::kEnded; }
@@ -341,6 +341,8 @@ class AcquisitionFsm {
   // Times at which something is due, each at most once.
   enum Alarm : std::uint8_t { kStateAlarm, kLeaseAlarm, kShowAlarm, kCheckAlarm, kConfirmAlarm };
   static constexpr std::size_t kAlarms = 5;
+  // The first two are always kept, and the others while one of them is set.
+  static constexpr std::size_t kLastingAlarms = 2;
 
   // What it has to remember until it holds or leaves: what was asked for, and the known part of the
   // queue.
@@ -363,6 +365,15 @@ class AcquisitionFsm {
     std::optional<QueueEntry> blocker;  // kWaiting: nothing, if it watches the folder or a gate.
     std::optional<QueueEntry> head;     // The head of the queue, read once.
   };
+
+  // What is due beside holding.
+  struct Beside {
+    std::array<BootInstant, kAlarms - kLastingAlarms> due;
+    BootInstant answer_from{};  // A renewal that waits for a later session deadline is answered
+    BootInstant answer_by{};    // from the first time on as things are, and by the second at all.
+  };
+  Beside& beside();
+  void forget_beside();  // If nothing of it is due.
 
   void on(const Begin&);
   void on(SessionOpened& event);
@@ -473,8 +484,9 @@ class AcquisitionFsm {
 
   // --- Actions, and time.
   BootInstant soon() const;
-  void set(Alarm alarm, BootInstant when) { due_.at(alarm) = when; }
-  void clear(Alarm alarm) { due_.at(alarm) = BootInstant::max(); }
+  BootInstant due(Alarm alarm) const;
+  void set(Alarm alarm, BootInstant when);
+  void clear(Alarm alarm) { set(alarm, BootInstant::max()); }
   bool take_due(Alarm alarm);
   void enter(State state);
   template <typename What>
@@ -506,9 +518,9 @@ class AcquisitionFsm {
   OwnEntry entry_;
   machine::OwnerPtr owner_;  // Perhaps another acquisition's, with another time.
   std::int64_t owner_since_unix_ms_ = 0;
-  std::array<BootInstant, kAlarms> due_{};
+  std::array<BootInstant, kLastingAlarms> due_;
   std::uint64_t epoch_ = 0;
-  machine::Token token_{};
+  std::uint64_t token_ = 0;
 
   // For an acquisition that outlives its client, or is let go.
   struct Keeping {
@@ -533,9 +545,7 @@ class AcquisitionFsm {
   // The newest request of its owner, and when it reached us.
   std::uint64_t seq_ = 0;
   BootInstant seq_at_{};
-  BootInstant told_until_{};   // The session deadline that its owner was told of.
-  BootInstant answer_from_{};  // A renewal that waits for a later session deadline is answered
-  BootInstant answer_by_{};    // from the first time on as things are, and by the second at all.
+  BootInstant told_until_{};  // The session deadline that its owner was told of.
 
   std::uint32_t asks_ = 0;       // Not answered yet.
   std::uint32_t asks_seen_ = 0;  // The part of them that came before the store was asked last.
@@ -559,6 +569,7 @@ class AcquisitionFsm {
 
   // A program may hold 100,000 locks, so what a holder does not need is behind these.
   std::unique_ptr<View> view_;        // Until it holds or leaves.
+  std::unique_ptr<Beside> beside_;    // While it holds and something beside that is due.
   std::unique_ptr<Written> writing_;  // kMarking, kPassingGate, kRewrite: what is written.
   std::unique_ptr<Keeping> keeping_;
   std::unique_ptr<const Result<port::AcquisitionState>> verdict_;  // To callers at its end.

@@ -63,7 +63,7 @@ void AcquisitionFsm::admit(std::uint64_t record_rev) {
   const auto token =
       token_at_grant(marks_of(written_), entry_.created, entry_.modified, permits ? 0 : record_rev);
   if (!token || to_be_shown) return mark(token);
-  token_ = *token;
+  token_ = token->counter;
   grant();
 }
 
@@ -131,7 +131,7 @@ void AcquisitionFsm::adopt_written(const Read& read) {
   written_ = *std::exchange(writing_, nullptr);
   entry_.created = read.created;
   entry_.modified = read.modified;
-  token_ = token_of(marks_of(written_), entry_.created, entry_.modified);
+  token_ = token_of(marks_of(written_), entry_.created, entry_.modified).counter;
 }
 
 void AcquisitionFsm::on_others_listed(const Result<Listing>& listing) {
@@ -206,7 +206,7 @@ void AcquisitionFsm::show() {
   if (rewriting_) return set(kShowAlarm, context_->now + kPause);  // It removes the mark, too.
   Written shown = written_;
   shown.attempt = false;
-  shown.token = token_.counter;
+  shown.token = token_;
   ask_beside(Slot::kShow, soon(), WriteDetails{std::make_unique<Details>(details_of(shown))});
 }
 
@@ -220,7 +220,7 @@ void AcquisitionFsm::on_shown(const Result<std::optional<Read>>& written) {
   entry_.modified = (*written)->modified;
   // A write that was requested meanwhile has newer values in the other fields.
   written_.attempt = false;
-  written_.token = token_.counter;
+  written_.token = token_;
 }
 
 // A notification comes only once, so a failed check is repeated.
@@ -237,11 +237,10 @@ void AcquisitionFsm::on_checked(const Result<std::optional<Read>>& read) {
 // Its contender is gone. The record shows whether somebody broke it.
 void AcquisitionFsm::on_reason(const Result<std::pair<Record, std::uint64_t>>& record) {
   if (!held()) return;
-  const bool broken =
-      record && record->first.broken && record->first.broken->token == token_.counter;
+  const bool broken = record && record->first.broken && record->first.broken->token == token_;
   if (broken) {
     const Trace& trace = *record->first.broken;
-    const BreakInfo info{port::to_public(token_), port::to_public(trace.by)};
+    const BreakInfo info{port::to_public(token()), port::to_public(trace.by)};
     const Error why = port::broken_error(lock_, info);
     act(NoteBroken{why});
     set_verdict(why);  // Answers a renewal under way.
@@ -259,7 +258,7 @@ void AcquisitionFsm::on(const Weaken& event) {
   }
   Written& writing = begin_writing();
   writing.weakened = true;
-  writing.token = token_.counter;
+  writing.token = token_;
   rewriting_ = perhaps_weakened_ = true;
   ask_beside(Slot::kRewrite, event.deadline,
              WriteDetails{std::make_unique<Details>(details_of(writing))});
@@ -330,9 +329,10 @@ void AcquisitionFsm::await_session(const port::RenewItem& item, BootInstant came
     seq_ = item.seq;
     seq_at_ = came;
   }
-  answer_from_ = context_->now + kPause * 2;
-  answer_by_ = deadline;
+  beside().answer_from = context_->now + kPause * 2;
+  beside().answer_by = deadline;
   answer_when_confirmed();
+  forget_beside();
 }
 
 void AcquisitionFsm::answer_when_confirmed() {
@@ -340,8 +340,8 @@ void AcquisitionFsm::answer_when_confirmed() {
   const SessionView& session = context_->session;
   const BootInstant next = context_->now + kTick;
   const bool confirmed =
-      !session.in_doubt && (session.deadline > told_until_ || next >= answer_from_);
-  if (!confirmed && next < answer_by_) return set(kConfirmAlarm, next);
+      !session.in_doubt && (session.deadline > told_until_ || next >= beside().answer_from);
+  if (!confirmed && next < beside().answer_by) return set(kConfirmAlarm, next);
   if (session.in_doubt) {
     act(NoteUnheard{keepalives_unanswered()});
     return answer(keepalives_unanswered());

@@ -67,7 +67,7 @@ void AcquisitionFsm::on_found(const Result<Listing>& listing) {
   owner_since_unix_ms_ = owner_ ? owner_->since_unix_ms : 0;
   keeping_->kept = details.kept;
   keeping_->theirs = details.kept->ttl;
-  token_ = token_of(details, entry_.created, entry_.modified);
+  token_ = token_of(details, entry_.created, entry_.modified).counter;
   if (!overtaken(details)) keep_at_grant();
 }
 
@@ -82,7 +82,7 @@ void AcquisitionFsm::fail_adoption(const Error& error) {
 bool AcquisitionFsm::overtaken(const Details& details) {
   if (!details.kept || details.kept->seq <= seq_) return false;
   set_verdict(AcquisitionState{.status = AcquisitionStatus::kHeld,
-                               .token = token_,
+                               .token = token(),
                                .seq = details.kept->seq,
                                .lease = details.kept->ttl});
   end(EndStatus::kGone);
@@ -92,7 +92,7 @@ bool AcquisitionFsm::overtaken(const Details& details) {
 // --- The grant.
 
 void AcquisitionFsm::keep_at_grant() {
-  written_.token = token_.counter;
+  written_.token = token_;
   KeepEntry keep = next_keep();
   ask(State::kKeeping, keeping_->adopts ? deadline_ : soon(), std::move(keep));
 }
@@ -119,7 +119,7 @@ KeepEntry AcquisitionFsm::next_keep() {
   keeping.ttl = keeping.lets_go ? keeping.letting_go->ttl : std::max(ttl_, least);
   Written& writing = begin_writing();
   if (rewriting_) writing.weakened = true;
-  writing.token = token_.counter;
+  writing.token = token_;
   Kept kept = keeping.kept ? *keeping.kept : Kept{};
   kept.id = id_;
   kept.seq = keeping.seq;
@@ -202,7 +202,7 @@ void AcquisitionFsm::on_reread(const Result<std::optional<Read>>& read) {
   if (keeping.kept) keeping.theirs = keeping.kept->ttl;
   const std::uint64_t wanted = keeping.letting_go ? keeping.letting_go->seq : seq_;
   if (keeping.kept && keeping.kept->seq > wanted) {
-    AcquisitionState theirs{.status = AcquisitionStatus::kHeld, .token = token_};
+    AcquisitionState theirs{.status = AcquisitionStatus::kHeld, .token = token()};
     theirs.seq = keeping.kept->seq;
     theirs.lease = keeping.kept->ttl;
     answer(theirs);

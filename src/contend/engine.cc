@@ -394,27 +394,26 @@ void Engine::on_alarm(const std::string& line) {
 // --- Time.
 
 void Engine::schedule(const RunningPtr& running) {
-  if (closed_) return;  // `due_` is empty, and iterators into it are void.
+  if (closed_) return;
   const BootInstant next = running->acquisition.next_due();
-  if (running->due && (*running->due)->first == next) return;
-  if (running->due) due_.erase(*std::exchange(running->due, std::nullopt));
-  if (next == BootInstant::max()) return;
-  running->due = due_.emplace(next, running);
-  timer_.arm(next);
+  if (next == BootInstant::max()) {
+    due_.remove(*running);
+  } else {
+    due_.put(running, next);
+    timer_.arm(next);
+  }
 }
 
 void Engine::on_timer() {
   if (closed_) return;
   const auto self = shared_from_this();
   const BootInstant now = base::BootClock::now();
-  while (!due_.empty() && due_.begin()->first <= now && !closed_) {
-    const RunningPtr running = due_.begin()->second.lock();
-    due_.erase(due_.begin());
-    if (!running) continue;
-    running->due.reset();
+  while (!due_.empty() && due_.first().at <= now && !closed_) {
+    const RunningPtr running = due_.first().what;
+    due_.remove(*running);
     step(running, TimeIsUp{});
   }
-  if (!due_.empty()) timer_.arm(due_.begin()->first);
+  if (!due_.empty()) timer_.arm(due_.first().at);
 }
 
 void Engine::close() {
@@ -434,7 +433,6 @@ void Engine::close() {
   }
   const Error closed = closed_error();
   for (const RunningPtr& running : std::exchange(running_, {})) {
-    running->due.reset();
     if (!running->waiting) continue;
     Callers callers = std::move(*std::exchange(running->waiting, nullptr));
     callers.waker = nullptr;

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/due_heap.h"
 #include "src/contend/acquisition.h"
 #include "src/contend/administration.h"
 #include "src/contend/availability.h"
@@ -67,7 +68,6 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   using RunningPtr = std::shared_ptr<Running>;
   using Name = std::pair<std::string, machine::AcquisitionId>;
   using NameView = std::pair<std::string_view, machine::AcquisitionId>;
-  using Dues = std::multimap<BootInstant, std::weak_ptr<Running>>;
 
   // Who waits for an acquisition's answers, and what wakes it.
   struct Callers {
@@ -87,7 +87,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
 
     AcquisitionFsm acquisition;
     std::unique_ptr<Callers> waiting;  // nullptr: none.
-    std::optional<Dues::iterator> due;
+    std::uint32_t due_place = base::kNotDue;
 
     const std::string& lock() const { return acquisition.lock(); }
     NameView name() const { return {acquisition.lock(), acquisition.id()}; }
@@ -196,7 +196,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   bool performing_ = false;
   // For each lock, the revision of its newest record of a known form.
   std::unordered_map<std::string, std::uint64_t> readable_;
-  Dues due_;
+  base::DueHeap<Running> due_;
   std::vector<RunningPtr> awaiting_session_;  // In the order of the calls.
   std::uint64_t last_issue_ = 0;
   // For stores that reuse names: the number with which this session's names begin.
