@@ -1,0 +1,165 @@
+// What one more held lock takes of the client's heap, on each store. The bound is that of
+// docs/performance.md, so the figure cannot grow unnoticed.
+//
+// HOLDFAST_HELD_LOCKS says how many locks are held when the count begins, and so many are taken
+// beside them (1,000 by default). Each case prints its figure.
+#include <malloc.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "holdfast/client.h"
+#include "tests/support/consul_server.h"
+#include "tests/support/etcd_server.h"
+#include "tests/support/holdfast_server.h"
+#include "tests/support/mariadb_server.h"
+#include "tests/support/memcached_server.h"
+#include "tests/support/postgres_server.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/zookeeper_server.h"
+#ifdef HOLDFAST_TEST_REDIS
+#include "tests/support/redis_server.h"
+#endif
+
+namespace holdfast::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr double kInTheClient = 1024;
+constexpr double kInTheMachine = 250;  // On stores in the client's own process.
+
+// Chunks in use, with what the allocator adds to each.
+double heap() { return static_cast<double>(::mallinfo2().uordblks); }
+
+class HeldMemoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+#if defined(HOLDFAST_SANITIZED)
+    GTEST_SKIP() << "SKIPPED: the sanitizer's own allocator tells nothing";
+#endif
+  }
+
+  static void expect_at_most(double bound, const std::string& url, std::size_t least = 1000) {
+    const char* text = std::getenv("HOLDFAST_HELD_LOCKS");
+    const std::size_t count = text == nullptr ? least : std::strtoul(text, nullptr, 10);
+    auto client = Client::connect(url);
+    ASSERT_TRUE(client) << client.error();
+    std::vector<std::vector<Lease>> leases(kThreads);
+    for (auto& each : leases) each.reserve(2U * count / kThreads);
+    hold(*client, leases, count);
+    const double before = heap();
+    hold(*client, leases, count);
+    const double bytes = (heap() - before) / static_cast<double>(count);
+    std::printf("%.0f bytes for each held lock\n", bytes);
+    EXPECT_LE(bytes, bound);
+    EXPECT_GT(bytes, 100) << "the allocator told nothing";
+    leases.clear();
+    EXPECT_TRUE(client->close(60s));
+  }
+
+ private:
+  static constexpr std::size_t kThreads = 8;  // A server answers several faster than one.
+
+  // A name of this length needs no allocation of its own.
+  static void hold(Client& client, std::vector<std::vector<Lease>>& leases, std::size_t count) {
+    std::vector<std::thread> threads;
+    for (std::size_t thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([&client, &mine = leases[thread], thread, count] {
+        for (std::size_t i = 0; i < count / kThreads; ++i) {
+          const std::size_t number = mine.size() * kThreads + thread;
+          auto lease = client.mutex("held/" + std::to_string(number)).try_acquire({.ttl = 1h});
+          ASSERT_TRUE(lease) << lease.error();
+          ASSERT_TRUE(*lease);
+          mine.push_back(*std::move(*lease));
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+};
+
+TEST_F(HeldMemoryTest, InMemory) { expect_at_most(kInTheClient + kInTheMachine, "memory:"); }
+
+#ifdef HOLDFAST_HAVE_SQLITE
+TEST_F(HeldMemoryTest, OnSqlite) {
+  const support::TempFolder folder("held");
+  expect_at_most(kInTheClient, "sqlite://" + folder.file("locks.db"));
+}
+#endif
+
+#ifdef HOLDFAST_TEST_REDIS
+TEST_F(HeldMemoryTest, OnRedis) {
+  HOLDFAST_NEEDS_REDIS();
+  const support::RedisServer server;
+  expect_at_most(kInTheClient, server.url());
+}
+#endif
+
+#ifdef HOLDFAST_HAVE_HOLDFAST
+TEST_F(HeldMemoryTest, OnTheLockService) {
+  if (const auto why = support::HoldfastServer::unavailable()) GTEST_SKIP() << "SKIPPED: " << *why;
+  const support::HoldfastServer server({.in_memory = true});
+  expect_at_most(kInTheClient, server.url());
+}
+#endif
+
+#ifdef HOLDFAST_HAVE_ZOOKEEPER
+TEST_F(HeldMemoryTest, OnZookeeper) {
+  HOLDFAST_NEEDS_ZOOKEEPER();
+  const support::ZookeeperServer server;
+  // The client remembers the last 4,096 names besides, however many it holds.
+  expect_at_most(kInTheClient, server.url(), 4400);
+}
+#endif
+
+#ifdef HOLDFAST_HAVE_ETCD
+TEST_F(HeldMemoryTest, OnEtcd) {
+  HOLDFAST_NEEDS_ETCD();
+  const support::EtcdCluster server;
+  expect_at_most(kInTheClient, server.url());
+}
+#endif
+
+#ifdef HOLDFAST_HAVE_CONSUL
+TEST_F(HeldMemoryTest, OnConsul) {
+  HOLDFAST_NEEDS_CONSUL();
+  const support::ConsulServer server({.dev = true});
+  expect_at_most(kInTheClient, server.url());
+}
+#endif
+
+#ifdef HOLDFAST_HAVE_POSTGRES
+TEST_F(HeldMemoryTest, OnPostgres) {
+  HOLDFAST_NEEDS_POSTGRES();
+  const support::PostgresServer server;
+  expect_at_most(kInTheClient, server.url());
+}
+#endif
+
+#ifdef HOLDFAST_HAVE_MYSQL
+TEST_F(HeldMemoryTest, OnMysql) {
+  HOLDFAST_NEEDS_MARIADB();
+  const support::MariadbServer server;
+  expect_at_most(kInTheClient, server.url());
+}
+#endif
+
+#ifdef HOLDFAST_HAVE_MEMCACHED
+TEST_F(HeldMemoryTest, OnMemcached) {
+  HOLDFAST_NEEDS_MEMCACHED();
+  const support::MemcachedServer server;
+  expect_at_most(kInTheClient, server.url());
+}
+#endif
+
+}  // namespace
+}  // namespace holdfast::testing
