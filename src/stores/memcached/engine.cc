@@ -262,6 +262,7 @@ void Engine::finish(const std::string& name) {
   if (lock == locks_.end()) return;  // Closed.
   lock->second.busy = false;
   if (!lock->second.waiting.empty()) return start_next(lock);
+  lock->second.waiting.shrink_to_fit();
   if (lock->second.idle()) locks_.erase(lock);
 }
 

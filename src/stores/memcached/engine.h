@@ -89,15 +89,17 @@ class Engine : public std::enable_shared_from_this<Engine> {
     std::uint64_t number = 0;  // 0: there is no document.
     friend bool operator==(const Version&, const Version&) = default;
   };
+  // A document as this client wrote it last. It is kept encoded, because a client may hold 10,000
+  // locks. Its lease's end is among the sightings.
   struct Known {
     Version version;
-    Document document;
+    std::string bytes;  // Empty: not known.
   };
   struct Lock {
     std::vector<CommandPtr> waiting;
+    Known known;
     bool busy = false;
-    std::optional<Known> known;  // As this client wrote it last.
-    bool idle() const { return !busy && waiting.empty() && !known; }
+    bool idle() const { return !busy && waiting.empty() && known.bytes.empty(); }
   };
   using Locks = std::unordered_map<std::string, Lock>;
   struct Ran;

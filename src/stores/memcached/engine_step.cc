@@ -38,15 +38,16 @@ std::size_t Engine::link_of(const Step& step) const {
 
 // The document as this client left it, or none for an acquire. False: it is to be read.
 bool Engine::guess(const StepPtr& step) {
-  if (auto& left = locks_.at(step->name).known) {
-    Known known = *std::move(left);
-    left.reset();
+  const Known known = std::exchange(locks_.at(step->name).known, {});
+  if (!known.bytes.empty()) {
     --known_;
     const Version& version = known.version;
     if (version.generation != links_[version.link]->generation()) return false;
     if (version.link < link_of(*step)) return false;  // Renewals have their own connection.
+    auto document = decode(known.bytes);
+    if (!document || !sightings_->recall_ends(document->image)) return false;
     step->guessed = true;
-    run(step, version, std::move(known.document));
+    run(step, version, *std::move(document));
     return true;
   }
   const Command& first = *step->commands.front();
@@ -246,12 +247,13 @@ void Engine::remember(Step& step) {
   if (known_ >= kMostKnown) forget_all();
   const auto lock = locks_.find(step.name);
   if (lock == locks_.end()) return;  // Closed.
-  lock->second.known = Known{ran.version, std::move(ran.after)};
+  encode(ran.after, bytes_);
+  lock->second.known = Known{ran.version, bytes_};
   ++known_;
 }
 
 void Engine::forget_all() {
-  for (auto& [name, lock] : locks_) lock.known.reset();
+  for (auto& [name, lock] : locks_) lock.known = {};
   std::erase_if(locks_, [](const auto& lock) { return lock.second.idle(); });
   known_ = 0;
 }

@@ -1,5 +1,6 @@
 #include "src/stores/memcached/sightings.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace holdfast::stores::memcached {
@@ -45,6 +46,26 @@ void Sightings::add_ends(machine::LockImage& image, machine::Instant arrival) {
     }
   }
   known = of(image);
+}
+
+const Sightings::Sights* Sightings::find(const std::string& name) const {
+  if (const auto found = recent_.find(name); found != recent_.end()) return &found->second;
+  const auto found = older_.find(name);
+  return found == older_.end() ? nullptr : &found->second;
+}
+
+bool Sightings::recall_ends(machine::LockImage& image) const {
+  const base::LocalLock lock(mutex_);
+  const Sights* known = find(image.name);
+  if (known == nullptr) return false;
+  for (auto& ticket : image.tickets) {
+    const auto sight = std::find_if(known->begin(), known->end(), [&](const Sight& each) {
+      return each.id == ticket.id && each.seq == ticket.seq;
+    });
+    if (sight == known->end()) return false;
+    ticket.lease_end = sight->end;
+  }
+  return true;
 }
 
 void Sightings::note(const machine::LockImage& image) {

@@ -26,6 +26,9 @@ class Sightings {
  public:
   // Sets the end of each lease. `arrival`: of the reply that had the image.
   void add_ends(machine::LockImage& image, machine::Instant arrival);
+  // The same for a document that this client wrote some time ago, which changes nothing here.
+  // False: one end is not remembered.
+  bool recall_ends(machine::LockImage& image) const;
   // The image was written by this client, with the ends that it gave.
   void note(const machine::LockImage& image);
   void forget(const std::string& name);
@@ -40,9 +43,10 @@ class Sightings {
   static constexpr std::size_t kMostRecent = 16'384;  // Locks.
 
   static Sights of(const machine::LockImage& image);
+  const Sights* find(const std::string& name) const HOLDFAST_REQUIRES(mutex_);
   Sights& recent(const std::string& name) HOLDFAST_REQUIRES(mutex_);
 
-  base::LocalMutex mutex_;
+  mutable base::LocalMutex mutex_;
   // Sightings that were not used since `recent_` was last full go with `older_`.
   std::unordered_map<std::string, Sights> recent_ HOLDFAST_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Sights> older_ HOLDFAST_GUARDED_BY(mutex_);

@@ -53,6 +53,21 @@ TEST(MemcachedSightingsTest, WhatTheClientWroteItselfHasTheEndsItGave) {
   EXPECT_EQ(end_of(sightings, lock_of(1, 3, 10s), at(40s)), at(50s));
 }
 
+TEST(MemcachedSightingsTest, AnOlderDocumentIsGivenItsEndsAndForgetsNothing) {
+  Sightings sightings;
+  LockImage own = lock_of(1, 3, 10s);
+  own.tickets.front().lease_end = at(42s);
+  sightings.note(own);
+  LockImage same = lock_of(1, 3, 10s);
+  EXPECT_TRUE(sightings.recall_ends(same));
+  EXPECT_EQ(same.tickets.front().lease_end, at(42s));
+  LockImage older = lock_of(1, 2, 10s);
+  EXPECT_FALSE(sightings.recall_ends(older));
+  EXPECT_EQ(end_of(sightings, lock_of(1, 3, 10s), at(40s)), at(42s));
+  sightings.forget("orders");
+  EXPECT_FALSE(sightings.recall_ends(same));
+}
+
 TEST(MemcachedSightingsTest, LocksNotAskedAboutForLongAreForgottenAndOthersKept) {
   Sightings sightings;
   sightings.note(lock_of(1, 0, 10s));
