@@ -136,8 +136,12 @@ class HOLDFAST_EXPORT Client {
   // (Guarantees::fenced). kCorruptState: a holder's description cannot be read.
   Result<bool> check(std::string name, Token token) const;
   // Locks with holders or waiters whose names begin with `prefix`, sorted, at most `limit`.
+  // Not guaranteed: all of them. Locks that cannot be read are missing, and so are those of a shard
+  // of the lock service that does not answer in time while others do: the log names them.
   Result<std::vector<LockInfo>> list(std::string prefix = {}, std::size_t limit = 10'000) const;
-  // Reports each event from now on to `callback`, on the notifier thread.
+  // Reports each event from now on to `callback`, on the notifier thread. The log names a shard of
+  // the lock service that does not answer in time while others do. When it answers, kMissed comes
+  // first.
   Result<Watch> watch(std::string prefix, std::function<void(const LockEvent&)> callback) const;
 
   // Frees the lock by force from the holder with `token`; `reason` is left as a trace. The holder

@@ -3,7 +3,8 @@
 // clear() keeps the memory. So does the assignment of an empty string: libstdc++ copies a short
 // string into the buffer that is there.
 //
-// Guarantee: afterwards the buffer is empty, and has at most `kept` bytes, or what a new string has.
+// Guarantee: afterwards the buffer is empty, and has room for at most `kept` bytes, or as much as a
+// new string has.
 // Thread-safety: none.
 #pragma once
 

@@ -207,14 +207,18 @@ class Store {
   virtual void downgrade(AcquisitionRequest request, Done<AcquisitionState> done) = 0;
   virtual void inspect(std::string name, base::BootInstant deadline,
                        Done<std::optional<LockInfo>> done) = 0;
+  // Locks that cannot be read are missing, and so are those of a part of the store that does not
+  // answer while others do: on_alarm() names them.
   virtual void list(std::string prefix, std::size_t limit, base::BootInstant deadline,
                     Done<std::vector<LockInfo>> done) = 0;
   // kLost: no holder has that token.
   virtual void break_lock(BreakRequest request, Done<bool> done) = 0;
   // Tells `sink` every change of the locks whose names begin with `prefix`, in order, from a moment
   // before `done` on, until the handle goes. Where some could not be told, because the connection
-  // was lost, it tells kMissed. A store without guarantees().watch_every_change answers
-  // kUnsupported at once, on the caller's thread: then list() is sampled.
+  // was lost, it tells kMissed. A part of the store that does not answer while others do is an
+  // alarm; when it answers, kMissed comes first. A store without
+  // guarantees().watch_every_change answers kUnsupported at once, on the caller's thread: then
+  // list() is sampled.
   virtual void watch(std::string prefix, EventSink sink, base::BootInstant deadline,
                      Done<WatchHandle> done);
   virtual void probe(base::BootInstant deadline, Done<std::vector<Finding>> done) = 0;

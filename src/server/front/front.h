@@ -113,9 +113,9 @@ class Front final {
   // Takes no more connections, and of one shard no more requests. Requests under way can still be
   // answered.
   void drain();
-  // After drain(), when no shard is served any more: takes no more requests at all, and calls `done`
-  // when other servers have answered those under way. That is within the call or later, and takes
-  // about FrontLimits::forwarded at most.
+  // After drain(), when no shard is served any more: takes no more requests at all. It calls `done`
+  // when other servers have answered those under way: within the call or later, after about
+  // FrontLimits::forwarded at most.
   void settle(std::function<void()> done);
   // Writes what can be written at once, and closes all.
   void close();

@@ -29,8 +29,7 @@ Result<void> open_port(asio::ip::tcp::acceptor& acceptor, const std::string& add
 // With the port that the system chose: "127.0.0.1:7420", "[::1]:7420".
 std::string address_of(const asio::ip::tcp::acceptor& acceptor);
 
-// What an operator can do where descriptors have run out, to be added to a message; empty: it is
-// another error.
+// This text tells operators what to do when descriptors have run out. Empty: it is another error.
 std::string lack_of_files(const std::error_code& error);
 
 }  // namespace holdfast::server
