@@ -179,15 +179,15 @@ TEST(ForwardingTest, AnAnswerThatWaitedLongerThanItsLeaseIsNotPassedOn) {
   const StandIn stand_in({slow.address(), fast.address()}, {}, patient());
   const Socket there(stand_in.address());
   ASSERT_TRUE(there.send(request({"GET", testing::name_in(0, 2)}) +
-                         set(testing::name_in(1, 2), "me", "300")));
+                         set(testing::name_in(1, 2), "me", "2000")));
   slow.greet();
   fast.greet();
   slow.receive_until("GET");
-  fast.receive_until("300");
+  fast.receive_until("2000");
   fast.say("+OK\r\n");
   // The front has read the request before this.
   const auto asked = base::BootClock::now();
-  EXPECT_TRUE(support::eventually([&] { return base::BootClock::now() > asked + 300ms; }));
+  EXPECT_TRUE(support::eventually([&] { return base::BootClock::now() > asked + 2s; }));
   slow.say("$-1\r\n");
   EXPECT_EQ(receive_to_the_end(there), "$-1\r\n");
 }
@@ -200,7 +200,7 @@ TEST(ForwardingTest, AGrantOfThisServerThatWaitedLongerThanItsLeaseIsNotTold) {
   const Socket there(stand_in.address());
   const Socket other(stand_in.address());
   const std::string own = testing::name_in(1, 2);
-  ASSERT_TRUE(there.send(request({"GET", testing::name_in(0, 2)}) + set(own, "me", "300")));
+  ASSERT_TRUE(there.send(request({"GET", testing::name_in(0, 2)}) + set(own, "me", "2000")));
   slow.greet();
   slow.receive_until("GET");
   EXPECT_TRUE(support::eventually([&] {
