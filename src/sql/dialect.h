@@ -105,8 +105,8 @@ class Dialect {
   // the next expiry. An item without an id is left out.
   virtual Request renew(const std::vector<port::RenewItem>& items, Now now) const = 0;
 
-  // Holders of these locks, at least of these ids: id, token, seq, lease. Where a server cannot
-  // notify, also the first waiters: id, no token, and how many are ahead.
+  // Holders of these locks, at least of these ids: id, token, seq, lease. Also the first waiters of
+  // each, where there are few: id, no token, and how many are ahead.
   using Waiter = std::pair<machine::AcquisitionId, std::string>;  // With the name of its lock.
   virtual Request look(const std::vector<Waiter>& waiters) const = 0;
   // One row per lock and ticket, ordered by both, with the columns of read_lock.h.

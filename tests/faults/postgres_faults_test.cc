@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -218,6 +219,37 @@ TEST_F(PostgresFaultsTest, LocksWorkThroughATransactionPooler) {
     told = told || (finding.topic == "wake-ups" && finding.severity == Severity::kWarning);
   }
   EXPECT_TRUE(told);
+}
+
+// Where nothing notifies, the pace of the questions is the length of a handoff.
+TEST_F(PostgresFaultsTest, BehindAPoolerTheNextInLineAsksOftenAndTheOthersLess) {
+  if (const auto why = support::Pgbouncer::unavailable()) GTEST_SKIP() << "SKIPPED: " << *why;
+  PostgresServer counts(
+      {.tcp = true, .settings = {"shared_preload_libraries=pg_stat_statements"}});
+  counts.sql("CREATE EXTENSION pg_stat_statements");
+  const support::Pgbouncer pooler(counts.port());
+  const std::string url = url_at(pooler.port());
+  ASSERT_TRUE(support::eventually([&] { return !refusal(url); }));
+  UrlSite site(url);
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 12; ++i) {
+    clients.push_back(std::make_unique<Client>(site, "client" + std::to_string(i)));
+    ASSERT_TRUE(clients.back()->acquire(Request("paced", fresh()).leases(1h, 1h)));
+  }
+  const auto questions = [&] {
+    return std::stol(counts.sql("SELECT sum(calls) FROM pg_stat_statements WHERE query LIKE "
+                                "'%UNION ALL SELECT i.id, t.token, t.seq%'"));
+  };
+  site.pass(2s);  // Their pauses have grown.
+  const auto begun = base::BootClock::now();
+  const long before = questions();
+  site.pass(3s);
+  const double asked = static_cast<double>(questions() - before);
+  const std::chrono::duration<double> passed = base::BootClock::now() - begun;
+  RecordProperty("questions_per_s", std::to_string(asked / passed.count()));
+  // 20 per second from the next in line, 50 from all; 22 if each asked twice a second.
+  EXPECT_GT(asked / passed.count(), 30);
+  EXPECT_LT(asked / passed.count(), 150);
 }
 
 TEST_F(PostgresFaultsTest, TheDoctorFindsAServerThatDoesNotSync) {

@@ -169,13 +169,21 @@ UNION ALL SELECT b.nr, b.flags, b.token,
     FROM @tickets x WHERE x.lock = b.lock ORDER BY x.ord LIMIT 64) h WHERE h.flags = 1) - c.n END
 FROM beat b, c)sql";
 
+// Behind a pooler waiters ask more often when few are ahead. A client that waits for many locks asks
+// without looking at their queues.
 constexpr char kLook[] = R"sql(
 SELECT i.id, l.token, l.solo_seq, l.solo_lease
 FROM unnest($1::bytea[], $2::bytea[]) AS i(name, id) JOIN @locks l ON l.name = i.name
 WHERE l.solo_id = i.id
 UNION ALL SELECT i.id, t.token, t.seq, t.lease
 FROM unnest($1::bytea[], $2::bytea[]) AS i(name, id)
-  JOIN @tickets t ON t.lock = i.name AND t.id = i.id WHERE t.flags = 1)sql";
+  JOIN @tickets t ON t.lock = i.name AND t.id = i.id WHERE t.flags = 1
+UNION ALL SELECT f.id, NULL, f.ahead, NULL
+FROM (SELECT DISTINCT n.name FROM unnest($1::bytea[]) AS n(name)
+  WHERE (SELECT count(DISTINCT c.name) FROM unnest($1::bytea[]) AS c(name)) <= 4) q
+CROSS JOIN LATERAL (SELECT w.id, row_number() OVER (ORDER BY w.ord) - 1 AS ahead
+  FROM (SELECT t.id, t.ord FROM @tickets t WHERE t.lock = q.name AND t.flags = 0
+    ORDER BY t.ord LIMIT 25) w) f)sql";
 
 constexpr char kColumns[] = R"sql(
 SELECT c.n, q.name, l.version, l.token, l.at, l.due, l.tickets, l.next_ord, l.kind, l.capacity,
