@@ -169,8 +169,8 @@ UNION ALL SELECT b.nr, b.flags, b.token,
     FROM @tickets x WHERE x.lock = b.lock ORDER BY x.ord LIMIT 64) h WHERE h.flags = 1) - c.n END
 FROM beat b, c)sql";
 
-// Behind a pooler waiters ask more often when few are ahead. A client that waits for many locks asks
-// without looking at their queues.
+// Behind a pooler waiters ask more often when few are ahead. A client that waits for many locks
+// asks without looking at their queues.
 constexpr char kLook[] = R"sql(
 SELECT i.id, l.token, l.solo_seq, l.solo_lease
 FROM unnest($1::bytea[], $2::bytea[]) AS i(name, id) JOIN @locks l ON l.name = i.name
