@@ -11,8 +11,7 @@ namespace {
 
 Error unconfirmed(bool surely_not, const std::string& what, const Missing& missing) {
   return {surely_not ? Errc::kUnavailable : Errc::kOutcomeUnknown,
-          what + missing +
-              (surely_not ? "; it was given back" : "; it may stay held for one ttl")};
+          what + missing + (surely_not ? "; it was given back" : "; it may stay held for one ttl")};
 }
 
 }  // namespace
@@ -20,13 +19,6 @@ Error unconfirmed(bool surely_not, const std::string& what, const Missing& missi
 Confirmation confirmation_of(const port::StoreContext& context, const RedisAddress& address) {
   const std::string space = context.name_space.empty() ? "" : context.name_space + "/";
   return {address.replicas, address.replicas_timeout, record_key(space + "@confirmed") + ":r"};
-}
-
-std::unique_ptr<ConfirmedLink> make_confirmed(const port::StoreContext& context,
-                                              const RemotePtr& remote) {
-  if (remote->address.replicas == 0) return nullptr;
-  return std::make_unique<ConfirmedLink>(*context.io, remote,
-                                         confirmation_of(context, remote->address));
 }
 
 void give_back(port::Store& store, const std::string& where, const port::AcquireRequest& request,
@@ -45,22 +37,20 @@ void give_back_all(port::Store& store, const std::string& where,
   for (const port::AcquireRequest& each : requests) {
     own.push_back({each.name, each.id, requests.front().deadline, each.issue});
   }
-  store.release_all(std::move(own),
-                    [what = where + ": lock '" + requests.front().name + "': ", missing,
-                     done = std::move(done)](
-                        const Result<std::vector<Result<port::EndStatus>>>& ends) {
-                      const bool all =
-                          ends && std::all_of(ends->begin(), ends->end(),
-                                              [](const auto& each) { return each.has_value(); });
-                      done(unconfirmed(all, what, missing));
-                    });
+  store.release_all(
+      std::move(own),
+      [what = where + ": lock '" + requests.front().name + "': ", missing,
+       done = std::move(done)](const Result<std::vector<Result<port::EndStatus>>>& ends) {
+        const bool all = ends && std::all_of(ends->begin(), ends->end(),
+                                             [](const auto& each) { return each.has_value(); });
+        done(unconfirmed(all, what, missing));
+      });
 }
 
 std::function<void(Result<Reply>, const Missing&)> value_set(const std::string& where,
                                                              const std::string& name,
                                                              port::Done<bool> done) {
-  return [where, name, done = std::move(done)](const Result<Reply>& reply,
-                                               const Missing& missing) {
+  return [where, name, done = std::move(done)](const Result<Reply>& reply, const Missing& missing) {
     if (!reply) return done(reply.error());
     auto set = done_answer(reply->text, name);
     if (!set || missing.empty()) return done(std::move(set));

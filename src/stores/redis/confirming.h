@@ -6,14 +6,12 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "src/port/registry.h"
 #include "src/port/store.h"
 #include "src/stores/redis/transport/confirmation.h"
-#include "src/stores/redis/transport/confirmed_link.h"
 #include "src/stores/redis/url.h"
 
 namespace holdfast::stores::redis {
@@ -23,10 +21,6 @@ using Missing = std::string;
 
 // The small write goes to a key in the client's name space, which its user may write.
 Confirmation confirmation_of(const port::StoreContext& context, const RedisAddress& address);
-
-// Null unless replicas have to confirm.
-std::unique_ptr<ConfirmedLink> make_confirmed(const port::StoreContext& context,
-                                              const RemotePtr& remote);
 
 // `where` begins the messages.
 void give_back(port::Store& store, const std::string& where, const port::AcquireRequest& request,

@@ -8,10 +8,11 @@
 namespace holdfast::stores::redis {
 namespace {
 
-std::unique_ptr<ConfirmedLink> make_confirmed(const Connections::Setup& setup,
-                                              const RemotePtr& remote) {
+std::unique_ptr<Pipeline> make_confirmed(const Connections::Setup& setup, const RemotePtr& remote) {
   if (!setup.confirmation.wanted()) return nullptr;
-  return std::make_unique<ConfirmedLink>(setup.io, remote, setup.confirmation);
+  PipelineOptions options;
+  options.confirmation = setup.confirmation;
+  return std::make_unique<Pipeline>(setup.io, remote, std::move(options));
 }
 
 }  // namespace
@@ -73,16 +74,14 @@ void Connections::run_confirmed(ScriptCall script, base::BootInstant deadline, D
     return run(std::move(script), deadline,
                [done = std::move(done)](Result<Reply> reply) { done(std::move(reply), {}); });
   }
-  std::string wire = known(script) ? script.by_hash() : script.whole();
-  confirmed_->send(std::move(wire), deadline,
+  Command command{known(script) ? script.by_hash() : script.whole()};
+  confirmed_->send(std::move(command), deadline,
                    [this, script = std::move(script), deadline,
-                    done = std::move(done)](Result<ConfirmedReply> answer) mutable {
-                     if (!answer) return done(answer.error(), {});
-                     Result<Reply> reply = std::move(answer->reply);
+                    done = std::move(done)](Result<Reply> reply) mutable {
                      if (note_known(script, reply)) {
                        return run_confirmed(std::move(script), deadline, std::move(done));
                      }
-                     done(std::move(reply), answer->missing);
+                     done(std::move(reply), confirmed_->missing());
                    });
 }
 

@@ -25,7 +25,6 @@
 #include "src/stores/redis/protocol/requests.h"
 #include "src/stores/redis/protocol/script_call.h"
 #include "src/stores/redis/renewer.h"
-#include "src/stores/redis/transport/confirmed_link.h"
 #include "src/stores/redis/transport/direct_link.h"
 #include "src/stores/redis/transport/pipeline.h"
 #include "src/stores/redis/transport/subscriber.h"
@@ -104,7 +103,7 @@ class Connections {
   std::atomic<bool> may_write_{false};
 
   Pipeline pipeline_;
-  const std::unique_ptr<ConfirmedLink> confirmed_;
+  const std::unique_ptr<Pipeline> confirmed_;
   DirectLink direct_;
   Renewer renewer_;  // After greet(), the renewal thread's.
   Subscriber subscriber_;

@@ -50,14 +50,15 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   Impl(asio::io_context& io, RemotePtr remote, PipelineOptions options)
       : io_(io),
         where_(remote->address.display()),
-        options_(options),
-        link_(std::make_shared<LoopLink>(io, std::move(remote), *this, options.limits)),
+        options_(std::move(options)),
+        link_(std::make_shared<LoopLink>(io, std::move(remote), *this, options_.limits)),
         timer_(io) {}
 
   void send(Command command, BootInstant deadline, port::Done<Reply> done);
   void close();
   void abandon() noexcept;
   bool connected() const noexcept { return connected_.load(std::memory_order_relaxed); }
+  const std::string& missing() const noexcept { return missing_; }
   Counts counts() const noexcept;
 
   void on_up() override;
@@ -82,6 +83,8 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   void answer_each(OperationList& asked, std::size_t number, Reply reply);
   void answer_parts(OperationList& asked, std::vector<Reply>& replies);
   void send_again_alone(OperationList& operations);
+  void ask_replicas();
+  void on_confirmed(const Result<Reply>& wait);
   void complete(std::unique_ptr<Operation> operation, Result<Reply> result);
   void refuse(port::Done<Reply> done, Error why);
   void fail_all(OperationList& operations, const Error& why);
@@ -106,6 +109,14 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   port::BootTimer timer_;
   OperationList waiting_;
   OperationList sent_;
+  // With a confirmation: answered, while the replicas have not.
+  struct Answered {
+    std::unique_ptr<Operation> operation;
+    Reply reply;
+  };
+  std::vector<Answered> unconfirmed_;
+  Result<Reply> small_write_ = Error(Errc::kUnavailable, "");
+  std::string missing_;
   std::string out_;
   std::uint64_t given_to_link_ = 0;  // Bytes on this connection.
   bool leaving_ = false;             // No more requests go out on this connection.
@@ -174,6 +185,8 @@ void Pipeline::Impl::drain() {
 
 void Pipeline::Impl::flush() {
   if (waiting_.empty() || !link_->can_write() || leaving_) return;
+  const bool confirms = options_.confirmation.wanted();
+  if (confirms && !sent_.empty()) return;
   // A busy server gains nothing from a small write, and a little later it is a larger batch.
   if (sent_.size() > kEnoughToDo && waiting_.size() < kWorthAWrite) return;
   const BootInstant now = BootClock::now();
@@ -187,10 +200,12 @@ void Pipeline::Impl::flush() {
       if (!taken.empty()) count += put_out(taken);
     }
     if (out_.empty()) break;
+    if (confirms) ask_replicas();
     given_to_link_ += out_.size();
     commands_.fetch_add(count, std::memory_order_relaxed);
     link_->write(out_);
     writes_.store(link_->writes(), std::memory_order_relaxed);
+    if (confirms) break;
   }
   // From now on senders need not wake the loop, because an answer will.
   if (sent_.size() > kEnoughToDo) busy_ = true;
@@ -209,6 +224,39 @@ std::size_t Pipeline::Impl::put_out(OperationList& taken) {
   taken.front()->joined = number;
   sent_.append(taken);
   return number;
+}
+
+// About all that was just put out. On another connection the answer would say nothing of it.
+void Pipeline::Impl::ask_replicas() {
+  BootInstant first = BootInstant::max();
+  for (const Operation* each = sent_.front(); each != nullptr; each = each->next) {
+    first = std::min(first, each->deadline);
+  }
+  options_.confirmation.append(out_, first);
+  const auto expect = [&](port::Done<Reply> done) {
+    auto operation = std::make_unique<Operation>();
+    operation->deadline = first;
+    operation->done = std::move(done);
+    operation->end = given_to_link_ + out_.size();
+    operation->confirms = true;
+    queued_bytes_.fetch_add(operation->cost(), std::memory_order_relaxed);
+    sent_.push(std::move(operation));
+  };
+  expect([this](Result<Reply> reply) { small_write_ = std::move(reply); });
+  expect([this](const Result<Reply>& reply) { on_confirmed(reply); });
+}
+
+void Pipeline::Impl::on_confirmed(const Result<Reply>& wait) {
+  std::vector<Answered> answered;
+  answered.swap(unconfirmed_);
+  const Confirmation& asked = options_.confirmation;
+  if (wait && !(small_write_ && asked.given(*small_write_, *wait))) {
+    missing_ = small_write_ ? asked.missing(*small_write_, *wait) : small_write_.error().message();
+  }
+  for (Answered& each : answered) {
+    complete(std::move(each.operation), wait ? std::move(each.reply) : Result<Reply>(wait.error()));
+  }
+  missing_.clear();
 }
 
 void Pipeline::Impl::on_up() {
@@ -253,6 +301,10 @@ void Pipeline::Impl::look_into_inbox() {
 
 void Pipeline::Impl::answer(std::unique_ptr<Operation> operation, Reply reply) {
   leaving_ = leaving_ || is_demotion(reply);
+  if (options_.confirmation.wanted() && !operation->confirms) {
+    unconfirmed_.push_back({std::move(operation), std::move(reply)});
+    return;
+  }
   complete(std::move(operation), std::move(reply));
 }
 
@@ -312,7 +364,8 @@ void Pipeline::Impl::on_down(Error why) {
   OperationList kept;
   // A request whose last byte the kernel never took cannot be applied, so it is sent again.
   while (auto operation = sent_.pop()) {
-    (operation->end <= link_->handed_over() ? answered_never : kept).push(std::move(operation));
+    const bool over = operation->confirms || operation->end <= link_->handed_over();
+    (over ? answered_never : kept).push(std::move(operation));
   }
   // Requests of the old connection go first, because their order counts.
   kept.append(waiting_);
@@ -437,7 +490,7 @@ Pipeline::Counts Pipeline::Impl::counts() const noexcept {
 }
 
 Pipeline::Pipeline(asio::io_context& io, RemotePtr remote, PipelineOptions options)
-    : impl_(std::make_shared<Impl>(io, std::move(remote), options)) {}
+    : impl_(std::make_shared<Impl>(io, std::move(remote), std::move(options))) {}
 
 Pipeline::~Pipeline() {
   if (impl_ != nullptr) impl_->close();
@@ -447,6 +500,7 @@ void Pipeline::send(Command command, BootInstant deadline, port::Done<Reply> don
   impl_->send(std::move(command), deadline, std::move(done));
 }
 
+const std::string& Pipeline::missing() const noexcept { return impl_->missing(); }
 bool Pipeline::connected() const noexcept { return impl_->connected(); }
 Pipeline::Counts Pipeline::counts() const noexcept { return impl_->counts(); }
 void Pipeline::close() { impl_->close(); }

@@ -16,6 +16,11 @@
 // exponential backoff and full jitter (50 ms to 2 s). A server that is loading its data counts as
 // not yet connected.
 //
+// With a `confirmation` each write ends with a question to the replicas (confirmation.h), and its
+// requests complete with the answer to that. The next write follows, because WAIT blocks the
+// connection. So requests that gain nothing from it (releases, cancellations) belong on another
+// connection. kOutcomeUnknown then also means that the connection ended before that answer.
+//
 // Thread-safety: send() and connected() from any thread; close() from any but the loop; the
 // callbacks run on the loop and may call send().
 // Ownership: the io_context outlives the pipeline and is run by one thread, until after close().
@@ -34,6 +39,7 @@
 #include "src/port/store.h"
 #include "src/stores/redis/protocol/reply.h"
 #include "src/stores/redis/transport/batch_part.h"
+#include "src/stores/redis/transport/confirmation.h"
 #include "src/stores/redis/transport/remote.h"
 
 namespace asio {
@@ -54,6 +60,7 @@ struct Command {
 struct PipelineOptions {
   std::size_t max_queued_bytes = std::size_t{64} << 20;
   ReplyLimits limits;
+  Confirmation confirmation{};
 };
 
 class Pipeline {
@@ -65,6 +72,10 @@ class Pipeline {
 
   // The first call also connects.
   void send(Command command, base::BootInstant deadline, port::Done<Reply> done);
+
+  // For a request's callback, while it runs: why the replicas have not confirmed the request; empty
+  // if they have, or were not asked.
+  const std::string& missing() const noexcept;
 
   bool connected() const noexcept;
 

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <optional>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -93,6 +94,81 @@ TEST_F(PipelineLiveTest, AfterKill9WhatWasSentIsUnknownAndThenItRecovers) {
   server.start();
   EXPECT_TRUE(eventually([&] { return pipe.connected(); }));
   EXPECT_EQ(said(ask(pipe, {"PING"})), "PONG");
+}
+
+class ConfirmingPipelineTest : public PipelineLiveTest {
+ protected:
+  void SetUp() override {
+    PipelineLiveTest::SetUp();
+    if (IsSkipped()) return;
+    server_.emplace();
+    replica_.emplace(support::RedisOptions{.replica_of = &*server_});
+    ASSERT_TRUE(server_->eventually([](RedisServer& server) {
+      return server.info("replication", "slave0").find("state=online") != std::string::npos;
+    }));
+    PipelineOptions options;
+    options.confirmation = {.replicas = 1, .timeout = 20s, .key = "confirmed"};
+    pipe_.emplace(loop_.io, remote_of(server_->url()), options);
+  }
+  // The answer, and after a slash why it is not confirmed.
+  Awaited<std::string> ask_for(const std::vector<std::string_view>& args) {
+    Awaited<std::string> told;
+    pipe_->send({wire_of(args)}, BootClock::now() + 60s,
+                [this, told](const Result<Reply>& reply) mutable {
+                  told.give((reply ? said(reply) : code_of(reply)) + "/" + pipe_->missing());
+                });
+    return told;
+  }
+  bool one_is_blocked() {
+    return server_->eventually(
+        [](RedisServer& server) { return server.info("clients", "blocked_clients") == "1"; });
+  }
+
+  std::optional<RedisServer> server_;
+  std::optional<RedisServer> replica_;
+  std::optional<Pipeline> pipe_;
+};
+
+TEST_F(ConfirmingPipelineTest, OneQuestionServesAllOfAWriteAndTheNextWriteFollows) {
+  EXPECT_EQ(ask_for({"INCR", "n"}).wait(), "1/");
+  replica_->pause();
+  server_->reset_counts();
+  auto first = ask_for({"INCR", "n"});
+  ASSERT_TRUE(one_is_blocked());
+  std::vector<Awaited<std::string>> behind;
+  for (int i = 0; i < 100; ++i) behind.push_back(ask_for({"INCR", "n"}));
+  EXPECT_FALSE(first.given()) << "its answer has come, and no replica has it";
+  replica_->resume();
+  EXPECT_EQ(first.wait(), "2/");
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(behind[static_cast<std::size_t>(i)].wait(), std::to_string(i + 3) + "/");
+  }
+  EXPECT_EQ(server_->command_count("incr"), 101);
+  EXPECT_LE(server_->command_count("wait"), 3);
+}
+
+// The next connection can say nothing of what this one has written.
+TEST_F(ConfirmingPipelineTest, WithoutItsAnswerARequestIsUnknownAndIsNotSentAgain) {
+  EXPECT_EQ(ask_for({"INCR", "n"}).wait(), "1/");
+  replica_->pause();
+  auto answered = ask_for({"INCR", "n"});
+  ASSERT_TRUE(one_is_blocked());
+  auto waits = ask_for({"INCR", "n"});
+  server_->must({"CLIENT", "KILL", "TYPE", "normal"});
+  EXPECT_EQ(answered.wait(), "kOutcomeUnknown/");
+  replica_->resume();
+  EXPECT_EQ(waits.wait(), "3/") << "it was not sent before";
+}
+
+TEST_F(ConfirmingPipelineTest, ItSaysWhyARequestIsNotConfirmed) {
+  PipelineOptions options;
+  options.confirmation = {.replicas = 2, .timeout = 50ms, .key = "confirmed"};
+  pipe_.emplace(loop_.io, remote_of(server_->url()), options);
+  const std::string told = ask_for({"INCR", "n"}).wait();
+  EXPECT_TRUE(told.starts_with("1/2 replicas did not confirm it within 50 ms")) << told;
+  server_->must({"CONFIG", "SET", "maxmemory", "1"});
+  const std::string refused = ask_for({"GET", "n"}).wait();
+  EXPECT_TRUE(refused.starts_with("1/the server refuses to ask the replicas (OOM")) << refused;
 }
 
 TEST_F(PipelineLiveTest, AllAddressesOfAHostAreTried) {
