@@ -5,6 +5,7 @@
 
 #include "tests/faults/redis_harness.h"
 #include "tests/support/eventually.h"
+#include "tests/support/fault_proxy.h"
 #include "tests/support/redis_sentinels.h"
 
 namespace holdfast::faults {
@@ -57,6 +58,21 @@ TEST_F(RedisReplicasFaultsTest, AGrantThatIsNotConfirmedIsGivenBack) {
     const auto lease = one.client().mutex("a").try_acquire();
     return lease && *lease;
   }));
+}
+
+// The request that gives it back is lost, too. So the lock may stay held for one ttl.
+TEST_F(RedisReplicasFaultsTest, AGrantThatIsNeitherConfirmedNorGivenBackIsUnknown) {
+  support::FaultProxy way({.server_port = primary_->port(), .framing = support::Framing::kResp});
+  Peer one(primary_->url(
+               {.port = way.port(), .query = {{"replicas", "1"}, {"replicas_timeout", "300ms"}}}),
+           {.request_timeout = 2s});
+  EXPECT_TRUE(one.hold("a", 30s).release());
+  way.add({.kind = support::Fault::Kind::kBlackhole, .containing = "cancel"});
+  replica_->pause();
+  const Error refused = one.refusal("a");
+  EXPECT_EQ(refused.code(), Errc::kOutcomeUnknown) << refused.message();
+  EXPECT_EQ(holders("a"), 1U);
+  replica_->resume();
 }
 
 TEST_F(RedisReplicasFaultsTest, WithoutReplicasNothingIsGranted) {
