@@ -1,6 +1,8 @@
 // A fail-over after the replication was lost on its way. Stopping the replicas would not do: what
 // the primary has sent waits in their sockets, and they read it when they are promoted.
+#include <optional>
 #include <string>
+#include <thread>
 
 #include "tests/faults/client_side.h"
 #include "tests/support/clock_shift.h"
@@ -37,6 +39,12 @@ class RedisReplicationFaultsTest : public testing::Test {
     primary.must({"SET", "mark", "1"});
     ASSERT_EQ(primary.must({"WAIT", "2", "10000"}).integer, 2);
   }
+  // A replica takes its place.
+  static void kill_primary(RedisSentinels& redis) {
+    const std::size_t before = redis.primary_index();
+    redis.server(before).kill9();
+    redis.await_switch(before);
+  }
 };
 
 // The declared cell: two believe that they hold. The first is told when it learns of the switch.
@@ -65,6 +73,86 @@ TEST_F(RedisReplicationFaultsTest, AGrantThatWasNotReplicatedIsLostAndItsHolderI
   EXPECT_TRUE(eventually([&] { return kept.renew().has_value(); }));
   EXPECT_TRUE(kept.held());
   expect_released(second);
+}
+
+// At the new primary the lease ends as the last renewal that was replicated had it: declared.
+TEST_F(RedisReplicationFaultsTest, ARenewalThatWasNotReplicatedLetsAnotherInTooEarly) {
+  constexpr milliseconds kTtl = 12s;
+  RedisSentinels redis;
+  const Client one = connect(redis.url());
+  const Client other = connect(redis.url());
+  auto lease = one.mutex("a").acquire({.wait = kLong, .ttl = kTtl});
+  ASSERT_TRUE(lease) << lease.error().message();
+  RedisServer& primary = redis.primary();
+  replicate_all(primary);
+  const auto replicated_end = base::BootClock::now() + kTtl;
+  RedisSentinels::drop_replication(primary);
+  while (base::BootClock::now() < replicated_end - 300ms) {
+    ASSERT_TRUE(lease->renew());
+    std::this_thread::sleep_for(100ms);
+  }
+  const auto believed = base::BootClock::now() + lease->remaining();
+  kill_primary(redis);
+  Lease second = granted(other, "a");
+  EXPECT_LT(base::BootClock::now(), believed) << "the lease was over: nothing was lost";
+  EXPECT_TRUE(fires(lease->lost()));
+  expect_released(second);
+}
+
+TEST_F(RedisReplicationFaultsTest, AReleaseThatWasNotReplicatedCostsTheRestOfTheLease) {
+  RedisSentinels redis;
+  const Client one = connect(redis.url());
+  const Client other = connect(redis.url());
+  auto lease = one.mutex("a").acquire({.wait = kLong, .ttl = 15s});
+  ASSERT_TRUE(lease) << lease.error().message();
+  replicate_all(redis.primary());
+  RedisSentinels::drop_replication(redis.primary());
+  expect_released(*lease);
+  kill_primary(redis);
+  std::optional<bool> busy;
+  ASSERT_TRUE(eventually([&] {
+    const auto tried = other.mutex("a").try_acquire();
+    if (tried) busy = !tried->has_value();
+    return busy.has_value();
+  }));
+  EXPECT_TRUE(*busy) << "the new primary knows of the release";
+  Lease next = granted(other, "a");
+  expect_released(next);
+}
+
+TEST_F(RedisReplicationFaultsTest, AWaiterThatWasNotReplicatedQueuesAgain) {
+  RedisSentinels redis;
+  const Client one = connect(redis.url());
+  const Client other = connect(redis.url());
+  auto lease = one.mutex("a").acquire({.wait = kLong, .ttl = 60s});
+  ASSERT_TRUE(lease) << lease.error().message();
+  replicate_all(redis.primary());
+  RedisSentinels::drop_replication(redis.primary());
+  auto waiting = wait_for(other, "a");
+  kill_primary(redis);
+  EXPECT_TRUE(eventually([&] {
+    const auto info = one.inspect("a");
+    return info && *info && (*info)->waiters.size() == 1;
+  }));
+  EXPECT_TRUE(eventually([&] { return lease->release().has_value(); }));
+  EXPECT_TRUE(waiting.get());
+}
+
+// The outcome is a value beside a lock: declared.
+TEST_F(RedisReplicationFaultsTest, AnOutcomeThatWasNotReplicatedIsRunForAgain) {
+  RedisSentinels redis;
+  const Client one = connect(redis.url());
+  const Client other = connect(redis.url());
+  int runs = 0;
+  const auto work = [&](Lease&) { return std::to_string(++runs); };
+  replicate_all(redis.primary());
+  RedisSentinels::drop_replication(redis.primary());
+  ASSERT_TRUE(one.once("payment", 1h).run(work, {.wait = kLong}));
+  EXPECT_EQ(other.once("payment", 1h).run(work, {.wait = kLong}).value(), "1");
+  kill_primary(redis);
+  EXPECT_TRUE(
+      eventually([&] { return other.once("payment", 1h).run(work, {.wait = 1s}).has_value(); }));
+  EXPECT_GE(runs, 2);
 }
 
 // The primary's clock runs 30 s ahead of the replica's. The new primary goes on from the last token
