@@ -1,12 +1,17 @@
 // A fail-over after the replication was lost on its way. Stopping the replicas would not do: what
 // the primary has sent waits in their sockets, and they read it when they are promoted.
+#include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/faults/client_side.h"
 #include "tests/support/clock_shift.h"
+#include "tests/support/fault_proxy.h"
 #include "tests/support/redis_cluster.h"
+#include "tests/support/redis_connection.h"
 #include "tests/support/redis_sentinels.h"
 #include "tests/support/server_network.h"
 
@@ -136,6 +141,42 @@ TEST_F(RedisReplicationFaultsTest, AWaiterThatWasNotReplicatedQueuesAgain) {
   }));
   EXPECT_TRUE(eventually([&] { return lease->release().has_value(); }));
   EXPECT_TRUE(waiting.get());
+}
+
+// One client no longer hears of the Sentinels. They no longer reach the primary, which lets nobody
+// log in any more. Both primaries grant: declared.
+TEST_F(RedisReplicationFaultsTest, AClientWithoutSentinelsGoesOnAtAPrimaryThatWasReplaced) {
+  RedisSentinels redis;
+  std::vector<std::unique_ptr<support::FaultProxy>> ways;
+  std::string hosts;
+  for (std::size_t i = 0; i < 3; ++i) {
+    ways.push_back(std::make_unique<support::FaultProxy>(
+        support::ProxyOptions{.server_port = redis.sentinel(i).port()}));
+    hosts += (i > 0 ? "," : "") + ("127.0.0.1:" + std::to_string(ways.back()->port()));
+  }
+  const Client cut = connect("redis+sentinel://" + hosts + "?primary=mymaster");
+  const Client other = connect(redis.url());
+  Lease warm = hold(cut, "warm");
+  EXPECT_TRUE(warm.renew());
+  const std::size_t before = redis.primary_index();
+  support::RedisConnection old(redis.primary().port());
+  for (const auto& way : ways) {
+    for (const auto direction : {support::Direction::kToServer, support::Direction::kToClient}) {
+      way->add({.kind = support::Fault::Kind::kBlackhole, .direction = direction});
+    }
+  }
+  ASSERT_FALSE(old.command({"CONFIG", "SET", "requirepass", "changed"}).is_error());
+  std::istringstream clients(old.command({"CLIENT", "LIST"}).text);
+  for (std::string line; std::getline(clients, line);) {
+    if (line.find(" name=sentinel-") == std::string::npos) continue;
+    const std::string id = line.substr(3, line.find(' ') - 3);
+    ASSERT_EQ(old.command({"CLIENT", "KILL", "ID", id}).integer, 1) << line;
+  }
+  redis.await_switch(before);
+  Lease first = hold(cut, "a");
+  Lease second = granted(other, "a");
+  EXPECT_TRUE(first.held()) << "only one of them believes";
+  EXPECT_TRUE(second.held());
 }
 
 // The outcome is a value beside a lock: declared.
