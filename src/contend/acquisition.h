@@ -322,7 +322,7 @@ class AcquisitionFsm {
   bool outlives_client() const { return outlives_client_; }
   QueueEntry entry() const { return {key(), entry_.order, {}, entry_.created, entry_.modified}; }
   const Key& key() const { return entry_.key; }
-  // What it writes on its creation. The engine adds the session's part (Details::lease, session).
+  // It is created with these. The engine adds the session's part (Details::lease, session).
   Details details() const { return details_of(written_); }
   bool weakened() const { return written_.weakened; }
   machine::Token token() const { return {0, token_}; }
@@ -344,7 +344,7 @@ class AcquisitionFsm {
   // The first two are always kept, and the others while one of them is set.
   static constexpr std::size_t kLastingAlarms = 2;
 
-  // What it has to remember until it holds or leaves: what was asked for, and the known part of the
+  // It has to remember this until it holds or leaves: what was asked for, and the known part of the
   // queue.
   struct View {
     port::AcquireRequest request;          // Without the owner.
@@ -366,7 +366,7 @@ class AcquisitionFsm {
     std::optional<QueueEntry> head;     // The head of the queue, read once.
   };
 
-  // What is due beside holding.
+  // A holder has this while something is due besides the end of its lease.
   struct Beside {
     std::array<BootInstant, kAlarms - kLastingAlarms> due;
     BootInstant answer_from{};  // A renewal that waits for a later session deadline is answered
@@ -390,7 +390,7 @@ class AcquisitionFsm {
   void on(Replied& event);
   void on_state_alarm();
 
-  // What the contender has written beside its key, less the session's part and the kept lease.
+  // The contender has written this beside its key, and the session's part and the kept lease.
   struct Written {
     bool weakened = false;
     bool marked = false;
@@ -507,7 +507,7 @@ class AcquisitionFsm {
   std::string lock_;
   machine::AcquisitionId id_;
   machine::Duration ttl_{};
-  BootInstant deadline_{};  // Of the request for it, later of the one for its end.
+  BootInstant deadline_{};  // The acquire's own, later that of the end.
   // Its contender, as QueueEntry: `order` once it is known.
   struct OwnEntry {
     Key key;

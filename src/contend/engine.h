@@ -69,7 +69,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   using Name = std::pair<std::string, machine::AcquisitionId>;
   using NameView = std::pair<std::string_view, machine::AcquisitionId>;
 
-  // Who waits for an acquisition's answers, and what wakes it.
+  // The callers that wait for an acquisition's answers, and the waker of its watch.
   struct Callers {
     std::vector<Done<port::AcquisitionState>> asks;
     std::vector<Done<port::EndStatus>> ends;

@@ -70,13 +70,13 @@ class Acquisition {
   void answer_release(const Result<void>& answer) {
     released = true;
     if (!answer) {
-      more().release_error = answer.error();
-    } else if (extras) {
-      extras->release_error.reset();
+      rare_members().release_error = answer.error();
+    } else if (rare) {
+      rare->release_error.reset();
     }
   }
   Result<void> release_answer() const {
-    return extras && extras->release_error ? Result<void>(*extras->release_error) : Result<void>();
+    return rare && rare->release_error ? Result<void>(*rare->release_error) : Result<void>();
   }
 
   // Guarded by the core's mutex.
@@ -94,7 +94,7 @@ class Acquisition {
   };
   std::unique_ptr<const Labels> labels;
 
-  // What only the acquire needs. It goes with the answer, because a program may hold 100,000 locks.
+  // Only the acquire needs this. It goes with the answer, because a program may hold 100,000 locks.
   struct Wait {
     std::optional<AcquireOptions> options;    // Until the answer.
     std::optional<BootInstant> asked_at;      // The uncontended try, which had no answer.
@@ -117,19 +117,19 @@ class Acquisition {
     std::uint64_t replies = 0;  // It is answered by then.
     std::function<void(Result<void>)> done;
   };
-  // What few leases need.
-  struct Extras {
+  // Few leases need these.
+  struct RareMembers {
     std::weak_ptr<Acquisition> upgrade;  // The lease whose base this is.
     std::vector<RenewWait> renew_waits;
     BootInstant let_go_at = BootInstant::min();  // A release may not take effect before that.
     std::optional<Error> release_error;          // The answer of release(), if it failed.
   };
-  std::unique_ptr<Extras> extras;
-  Extras& more() {
-    if (!extras) extras = std::make_unique<Extras>();
-    return *extras;
+  std::unique_ptr<RareMembers> rare;
+  RareMembers& rare_members() {
+    if (!rare) rare = std::make_unique<RareMembers>();
+    return *rare;
   }
-  std::shared_ptr<Acquisition> upgrade() const { return extras ? extras->upgrade.lock() : nullptr; }
+  std::shared_ptr<Acquisition> upgrade() const { return rare ? rare->upgrade.lock() : nullptr; }
 
   bool released = false;         // release() has an answer.
   bool releasing = false;        // A release without a handle is under way.

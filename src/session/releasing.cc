@@ -236,7 +236,7 @@ void Releasing::release_later(const AcquisitionPtr& acquisition, std::optional<B
   const Turn turn(*this);
   if (closed_ || acquisition->released || acquisition->releasing) return;
   look_at_deadline(acquisition);
-  if (at) acquisition->more().let_go_at = *at;
+  if (at) acquisition->rare_members().let_go_at = *at;
   const bool left = acquisition->being_left || (acquisition->perhaps_left && !at);
   const bool stays = left || (at && *at > base::BootClock::now());
   reports_.ended(*acquisition, stays ? HoldEnd::kDetached : HoldEnd::kReleased);
@@ -251,7 +251,7 @@ void Releasing::send_release(const AcquisitionPtr& acquisition) {
   acquisition->releasing = true;
   const BootInstant now = base::BootClock::now();
   const BootInstant let_go_at =
-      acquisition->extras ? acquisition->extras->let_go_at : BootInstant::min();
+      acquisition->rare ? acquisition->rare->let_go_at : BootInstant::min();
   if (let_go_at <= now) {
     store_->release(
         release_of(*acquisition), [this, acquisition](const Result<port::EndStatus>& reply) {

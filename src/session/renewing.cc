@@ -25,7 +25,7 @@ void Renewing::start_lease(const AcquisitionPtr& acquisition, const port::Acquis
   acquisition->wall_minus_boot_ns = acquisition->wall_minus_boot_at_send;
   acquisition->state = LeaseState::kHeld;
   reports_.granted(*acquisition, now);
-  if (acquisition->base) acquisition->base->more().upgrade = acquisition;
+  if (acquisition->base) acquisition->base->rare_members().upgrade = acquisition;
   // The shared lease may have ended while the store granted its upgrade.
   if (acquisition->base &&
       (acquisition->base->released || acquisition->base->state == LeaseState::kLost)) {
@@ -214,7 +214,7 @@ void Renewing::renew(const AcquisitionPtr& acquisition, Done<void> done) {
   const Turn turn(*this);
   const auto asked = ask_to_renew(acquisition);
   if (asked) {
-    acquisition->more().renew_waits.push_back({*asked, std::move(done)});
+    acquisition->rare_members().renew_waits.push_back({*asked, std::move(done)});
     answer_renewals(*acquisition);
   } else {
     answers_.emplace_back([done = std::move(done), error = asked.error()] { done(error); });
@@ -223,8 +223,8 @@ void Renewing::renew(const AcquisitionPtr& acquisition, Done<void> done) {
 
 void Renewing::answer_renewals(Acquisition& acquisition) {
   renewed_.notify_all();
-  if (!acquisition.extras) return;
-  std::erase_if(acquisition.extras->renew_waits, [&](Acquisition::RenewWait& wait) HOLDFAST_NO_TSA {
+  if (!acquisition.rare) return;
+  std::erase_if(acquisition.rare->renew_waits, [&](Acquisition::RenewWait& wait) HOLDFAST_NO_TSA {
     auto answer = renewed(acquisition, wait.replies);
     if (!answer) return false;
     answers_.emplace_back([done = std::move(wait.done), answer = *answer] { done(answer); });

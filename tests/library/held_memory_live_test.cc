@@ -1,5 +1,5 @@
-// What one more held lock takes of the client's heap, on each store. The bound is that of
-// docs/performance.md, so the figure cannot grow unnoticed.
+// Each case counts what one more held lock takes of the client's heap on a store, so that the
+// figures of docs/guide/choosing.md cannot grow unnoticed.
 //
 // HOLDFAST_HELD_LOCKS says how many locks are held when the count begins, and so many are taken
 // beside them (1,000 by default). Each case prints its figure.
