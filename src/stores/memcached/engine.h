@@ -94,6 +94,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
   struct Known {
     Version version;
     std::string bytes;  // Empty: not known.
+    // Until then this acquisition can be released without the machine (leave_alone()).
+    machine::AcquisitionId holder{};
+    machine::Instant lease_end{};
   };
   struct Lock {
     std::vector<CommandPtr> waiting;
@@ -118,7 +121,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void read(const StepPtr& step);
   void on_read(const StepPtr& step, Version version, const Answer& answer);
   void run(const StepPtr& step, Version version, Document document);
-  bool run_alone(Step& step);
+  bool acquire_alone(Step& step);
+  bool release_alone(Step& step, const Known& known);
   bool run_machine(Step& step);
   Applied apply(const Command& command, Ran& ran);
   void make_document(Step& step) const;

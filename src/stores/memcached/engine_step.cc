@@ -44,6 +44,11 @@ bool Engine::guess(const StepPtr& step) {
     const Version& version = known.version;
     if (version.generation != links_[version.link]->generation()) return false;
     if (version.link < link_of(*step)) return false;  // Renewals have their own connection.
+    if (release_alone(*step, known)) {
+      step->guessed = true;
+      write(step);
+      return true;
+    }
     auto document = decode(known.bytes);
     if (!document || !sightings_->recall_ends(document->image)) return false;
     step->guessed = true;
@@ -90,7 +95,7 @@ void Engine::run(const StepPtr& step, Version version, Document document) {
   ran.version = version;
   ran.before = std::move(document);
   ran.at = now();
-  if (!run_alone(*step)) {
+  if (!acquire_alone(*step)) {
     if (!run_machine(*step)) {
       return fail_all(step, corrupt(step->name, Error(Errc::kCorruptState,
                                                       "its tickets contradict each other: was the "
@@ -104,22 +109,32 @@ void Engine::run(const StepPtr& step, Version version, Document document) {
 }
 
 // The two commonest steps, without the machine.
-bool Engine::run_alone(Step& step) {
+bool Engine::acquire_alone(Step& step) {
   if (step.commands.size() != 1) return false;
   const Command& command = *step.commands.front();
   Ran& ran = step.ran;
-  std::optional<machine::Reply> reply;
-  if (command.acquires && ran.version.number == 0 && !ended_.contains(command.id)) {
-    const auto action = command.action();
-    reply = take_alone(std::get<machine::Acquire>(*action), ran.at, floor(), ran.after.image);
-    ran.exists = reply.has_value();
-  } else if (command.ends && step.guessed && !late_.contains(command.id)) {
-    reply = leave_alone(ran.before, command.id, ran.at);
-  }
+  if (!command.acquires || ran.version.number != 0 || ended_.contains(command.id)) return false;
+  const auto action = command.action();
+  const auto reply =
+      take_alone(std::get<machine::Acquire>(*action), ran.at, floor(), ran.after.image);
   if (!reply) return false;
   ran.after.image.name = step.name;
-  ran.changed = true;
+  ran.exists = ran.changed = true;
   ran.answers.push_back({*reply, ran.at, std::nullopt, &ran.before});
+  return true;
+}
+
+bool Engine::release_alone(Step& step, const Known& known) {
+  if (step.commands.size() != 1) return false;
+  const Command& command = *step.commands.front();
+  if (!command.ends || command.id != known.holder || late_.contains(command.id)) return false;
+  Ran& ran = step.ran = {};
+  ran.version = known.version;
+  ran.at = now();
+  if (known.lease_end <= ran.at) return false;
+  ran.before.image.name = ran.after.image.name = step.name;
+  ran.changed = true;
+  ran.answers.push_back({{.outcome = machine::Outcome::kReleased}, ran.at, {}, &ran.before});
   return true;
 }
 
@@ -182,6 +197,7 @@ void Engine::write(const StepPtr& step) {
   if (ran.exists) {
     encode(ran.after, bytes_);
     if (bytes_.size() > kLargestDocument) return refuse_large(step);
+    ran.bytes = ran.after.image.tickets.size() > 1 ? std::string() : bytes_;
     request =
         set_request(key_of(step->name), bytes_, ran.version.number, expiry_seconds(ran.after));
   } else if (ran.version.number != 0) {
@@ -243,12 +259,18 @@ void Engine::refuse_large(const StepPtr& step) {
 void Engine::remember(Step& step) {
   Ran& ran = step.ran;
   if (!ran.changed || !ran.exists || ran.version.number == 0) return;
-  if (ran.after.image.tickets.size() > 1) return;
+  if (ran.bytes.empty()) return;
   if (known_ >= kMostKnown) forget_all();
   const auto lock = locks_.find(step.name);
   if (lock == locks_.end()) return;  // Closed.
-  encode(ran.after, bytes_);
-  lock->second.known = Known{ran.version, bytes_};
+  lock->second.known = Known{ran.version, std::move(ran.bytes)};
+  if (!ran.after.image.tickets.empty()) {
+    const machine::TicketImage& ticket = ran.after.image.tickets.front();
+    if (leave_alone(ran.after, ticket.id, ran.at)) {
+      lock->second.known.holder = ticket.id;
+      lock->second.known.lease_end = ticket.lease_end;
+    }
+  }
   ++known_;
 }
 

@@ -23,6 +23,7 @@ struct Engine::Ran {
   machine::Instant at;
   std::vector<Applied> answers;  // One per command.
   Document after;
+  std::string bytes;     // The same as it is written, if the client may remember it.
   bool exists = false;   // There is to be a document.
   bool changed = false;  // There is something to write.
 };
