@@ -1,5 +1,6 @@
 #include "src/base/due_heap.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +23,7 @@ struct Thing {
 using Heap = DueHeap<Thing>;
 using ThingPtr = std::shared_ptr<Thing>;
 
-BootInstant at(unsigned seconds) { return BootInstant(std::chrono::seconds(seconds)); }
+BootInstant at(std::uint64_t seconds) { return BootInstant(std::chrono::seconds(seconds)); }
 
 // The heap beside a map, under random calls.
 class DueHeapTest : public ::testing::Test {

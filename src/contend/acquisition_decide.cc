@@ -275,7 +275,7 @@ void AcquisitionFsm::drop(const QueueEntry& entry, const Read& read) {
 // Callers that asked after this request was sent may have newer information. Another look answers
 // them.
 void AcquisitionFsm::tell_waiting() {
-  const std::size_t seen = std::min(asks_seen_, asks_);
+  const std::uint32_t seen = std::min(asks_seen_, asks_);
   if (seen > 0) act(Answer{seen, status(*context_)});
   asks_ -= seen;
   asks_seen_ = 0;
