@@ -300,6 +300,25 @@ TEST(ForwardingTest, AnUnknownOutcomeClosesTheConnectionWithoutAnAnswer) {
   EXPECT_EQ(there.receive(), "");
 }
 
+TEST(ForwardingTest, AnAnswerThatHasComeIsPassedOnBeforeAnotherLeadersEnd) {
+  PlayedLeader good;
+  PlayedLeader ends;
+  StandIn stand_in({good.address(), ends.address()}, {}, patient());
+  const Socket there(stand_in.address());
+  ASSERT_TRUE(there.send(request({"GET", testing::name_in(0, 2)}) +
+                         set(testing::name_in(1, 2), "me", "600000")));
+  good.greet();
+  ends.greet();
+  good.receive_until("GET");
+  ends.receive_until("600000");
+  // Both are found in one turn of the loop.
+  stand_in.hold_up([&] {
+    good.say("$-1\r\n");
+    ends.hang_up();
+  });
+  EXPECT_EQ(receive_to_the_end(there), "$-1\r\n");
+}
+
 TEST(ForwardingTest, AChangeOfTheLeaderClosesTheConnectionWithoutAnAnswer) {
   PlayedLeader leader;
   StandIn stand_in(leader.address(), {}, patient());

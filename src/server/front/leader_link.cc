@@ -256,7 +256,9 @@ void LeaderLink::end(const std::string& why) {
   if (state_ == State::kClosed) return;
   if (state_ == State::kOpen) {
     const ConnectionPtr client = client_.lock();
-    return client == nullptr ? close() : client->close();
+    if (client == nullptr) return close();
+    client->flush();  // Answers that have come are good.
+    return client->close();
   }
   std::string error;
   append_error(error, "STANDBY this server does not lead, and cannot forward to " + leader_ +
