@@ -3,6 +3,7 @@
 #include <mysql.h>
 
 #include <algorithm>
+#include <future>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -382,6 +383,27 @@ TEST_F(MysqlRowTest, AHoldLongerThanTheLeaseKeepsTheRow) {
   EXPECT_TRUE(fires(lease.lost())) << "by its next renewal";
   EXPECT_FALSE(lease.release());
   EXPECT_EQ(rows(), "long") << "another's row stays";
+}
+
+// Another session keeps the row for longer than a statement waits for it.
+TEST_F(MysqlRowTest, AReleaseThatMeetsALockTimeoutIsTriedAgainInside) {
+  Client client =
+      connect(url_at(server().port(), "recipe=row&table=app_lock&session=15s"), 20s);
+  Lease lease = hold(client, "kept");
+  auto locker = std::async(std::launch::async, [] {
+    Session other;
+    other.run("START TRANSACTION");
+    other.ask("SELECT 1 FROM app_lock FOR UPDATE");
+    other.ask("SELECT SLEEP(3)");
+    other.run("COMMIT");
+  });
+  ASSERT_TRUE(eventually([&] {
+    return root_->ask("SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE "
+                      "'SELECT SLEEP%'") == "1";
+  }));
+  expect_released(lease);
+  EXPECT_EQ(root_->ask("SELECT COUNT(*) FROM app_lock"), "0");
+  locker.get();
 }
 
 TEST_F(MysqlRowTest, TheSweeperDeletesExpiredRowsOnly) {

@@ -126,7 +126,8 @@ inline void processes_never_overlap(const RecipePlace& place, const std::string&
         ++turns;
         std::this_thread::sleep_for(2ms);  // Long enough for the others to come.
         EXPECT_EQ(inside.fetch_sub(1), 1);
-        ASSERT_EQ(actor.ask("release").word, "ok");
+        const Line released = actor.ask("release", kLong);
+        ASSERT_EQ(released.word, "ok") << released.get("text");
       }
     }));
   }

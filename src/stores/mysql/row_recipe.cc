@@ -22,6 +22,7 @@ using sql::Answer;
 using sql::Fate;
 
 constexpr std::chrono::seconds kAnswer{5};
+constexpr std::chrono::milliseconds kAgain{20};  // After a deadlock.
 constexpr char kMicros[] = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))";
 const std::string kNow = std::string(kMicros) + " DIV 1000";
 
@@ -127,7 +128,9 @@ class RowBackend final : public recipes::Backend, public std::enable_shared_from
   void give_back(Hold hold, Done<bool> done) override {
     ask({"DELETE FROM " + options_.table + " WHERE lock_name = " + literal(hold.key) +
          " AND lock_value = " + literal(value_of(hold.id))},
-        [this, done](const Answer& answer) {
+        [this, hold, done](const Answer& answer) {
+          // A deadlock or a lock timeout is not the caller's to see. Its own deadline bounds this.
+          if (is_busy(answer)) return give_back_again(hold, done);
           if (answer.fate != Fate::kDone) return done(error_of(answer));
           done(answer.rows->size() > 0);
         });
@@ -214,6 +217,16 @@ class RowBackend final : public recipes::Backend, public std::enable_shared_from
            BootClock::now() + kAnswer,
            [](const Answer&) {}});
       sweep_later();
+    });
+  }
+
+  void give_back_again(const Hold& hold, const Done<bool>& done) {
+    link_.post([this, hold, done] {
+      link_.at(BootClock::now() + kAgain, [this, hold, done] {
+        loop_.post([weak = weak_from_this(), hold, done] {
+          if (const auto self = weak.lock()) self->give_back(hold, done);
+        });
+      });
     });
   }
 
