@@ -322,7 +322,8 @@ class AcquisitionFsm {
   bool outlives_client() const { return outlives_client_; }
   QueueEntry entry() const { return {key(), entry_.order, {}, entry_.created, entry_.modified}; }
   const Key& key() const { return entry_.key; }
-  // It is created with these. The engine adds the session's part (Details::lease, session).
+  // The contender is created with these. The engine adds the session's part (Details::lease,
+  // session).
   Details details() const { return details_of(written_); }
   bool weakened() const { return written_.weakened; }
   machine::Token token() const { return {0, token_}; }
@@ -390,7 +391,8 @@ class AcquisitionFsm {
   void on(Replied& event);
   void on_state_alarm();
 
-  // The contender has written this beside its key, and the session's part and the kept lease.
+  // The contender's details as they are written, less the owner, the session's part and the kept
+  // lease.
   struct Written {
     bool weakened = false;
     bool marked = false;
@@ -398,7 +400,7 @@ class AcquisitionFsm {
     std::uint64_t token = 0;  // 0: none.
   };
   static Written written_in(const Details& details);
-  static Details marks_of(const Written& written);   // No more than the written.
+  static Details marks_of(const Written& written);   // With these parts only.
   Details details_of(const Written& written) const;  // With the owner and the kept lease.
 
   // --- acquisition.cc: entering and leaving.
@@ -567,7 +569,7 @@ class AcquisitionFsm {
   bool was_held_ = false;            // Leaving: it held.
   bool removal_unanswered_ = false;  // A removal that failed was perhaps applied.
 
-  // A program may hold 100,000 locks, so what a holder does not need is behind these.
+  // A program may hold 100,000 locks, so the members that a holder does not need are behind these.
   std::unique_ptr<View> view_;        // Until it holds or leaves.
   std::unique_ptr<Beside> beside_;    // While it holds and something beside that is due.
   std::unique_ptr<Written> writing_;  // kMarking, kPassingGate, kRewrite: what is written.

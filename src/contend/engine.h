@@ -99,7 +99,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
       if (waiting && waiting->none()) waiting.reset();
     }
   };
-  // In the order of the locks' names. A name is kept by its acquisition alone.
+  // Orders acquisitions by their locks' names, of which the set keeps no copies.
   struct ByName {
     using is_transparent = void;
     static NameView of(const RunningPtr& running) { return running->name(); }

@@ -96,8 +96,8 @@ class Acquiring : public Releasing {
   Result<AcquisitionPtr> await_answer(const AcquisitionPtr& acquisition);
   void await_at_push_reader(Acquisition::Wait& wait) HOLDFAST_REQUIRES(mutex_);
 
-  std::list<Acquisition::Wait*> at_push_reader_
-      HOLDFAST_GUARDED_BY(mutex_);  // The first one listens.
+  // The first one listens.
+  std::list<Acquisition::Wait*> at_push_reader_ HOLDFAST_GUARDED_BY(mutex_);
   bool push_reader_is_left_ HOLDFAST_GUARDED_BY(mutex_) = false;
 };
 
