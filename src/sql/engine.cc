@@ -17,6 +17,7 @@ constexpr std::size_t kMostFast = 256;
 constexpr std::size_t kMostRows = 16384;
 constexpr std::chrono::microseconds kLongestLinger{500};
 constexpr milliseconds kExpiryTick{100};
+constexpr milliseconds kAskAgain{5};
 
 std::size_t hash_of(const AcquisitionId& id) { return static_cast<std::size_t>(id.high ^ id.low); }
 
@@ -85,15 +86,25 @@ void Engine::ask(Link& link, Request request, std::shared_ptr<Question> question
     if (!closed) live_.insert(question);
   }
   if (closed) return question->fail(closed_error());
-  link.post([this, &link, request = std::move(request), question]() mutable {
-    Statement statement{std::move(request), question->deadline, {}};
-    statement.done = [this, question](const Answer& answer) {
-      if (!take(question)) return;
-      if (answer.fate == Fate::kDone) return question->answer(answer.rows);
-      question->fail(error_of(answer));
-    };
-    link.send(std::move(statement));
-  });
+  link.post(
+      [this, &link, request = std::move(request), question] { put(link, request, question); });
+}
+
+// A statement that changed nothing, because a plan was forgotten or somebody cancelled it, is no
+// answer to a question either.
+void Engine::put(Link& link, const Request& request, const std::shared_ptr<Question>& question) {
+  Statement statement{request, question->deadline, {}};
+  statement.done = [this, &link, request, question](const Answer& answer) {
+    const BootInstant next = BootClock::now() + kAskAgain;
+    const bool again = answer.fate == Fate::kRefused && next < question->deadline &&
+                       dialect_->failure_of(answer) == Failure::kChangedNothing;
+    if (again)
+      return link.at(next, [this, &link, request, question] { put(link, request, question); });
+    if (!take(question)) return;
+    if (answer.fate == Fate::kDone) return question->answer(answer.rows);
+    question->fail(error_of(answer));
+  };
+  link.send(std::move(statement));
 }
 
 void Engine::post(std::shared_ptr<Task> task, BootInstant when) {

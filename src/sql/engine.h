@@ -119,6 +119,7 @@ class Engine {
   // As submit(), for a caller that waits until `done` is set: it reads the answer itself, so no
   // other thread is on the way. False: others use the link, and nothing was done.
   bool submit_and_read(const CommandPtr& command, const std::atomic<bool>& done);
+  // Asks again where the server says that another try may serve, until the question's deadline.
   void ask(Link& link, Request request, std::shared_ptr<Question> question);
   // On the link's thread, now or at `when`.
   void post(std::shared_ptr<Task> task, base::BootInstant when = {});
@@ -187,6 +188,7 @@ class Engine {
   void add_writes(const Ran& ran, Writes& writes) const;
   void answer_all(const StepPtr& step, const Ran& ran);
   void again(const StepPtr& step, const Answer* lost);
+  void put(Link& link, const Request& request, const std::shared_ptr<Question>& question);
   void finish(const std::vector<std::string>& names);
   void fail(const CommandPtr& command, const Answer& why);
   Error closed_error() const;

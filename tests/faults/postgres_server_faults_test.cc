@@ -1,5 +1,6 @@
 // Faults of a real PostgreSQL server and of the network before it, seen through the public library.
 #include <array>
+#include <functional>
 #include <future>
 #include <memory>
 #include <stdexcept>
@@ -64,15 +65,13 @@ class PostgresServerFaultsTest : public ::testing::Test {
 
 // --- A statement that ends in the middle.
 
-// Another session has the lock's row, so the client's statement waits for it, and is ended by the
-// function `how`.
-void expect_that_an_end_loses_nothing(const std::string& how) {
-  const PostgresServer server({.tcp = true});
-  const Client client = connect(url_of<Place>(server));
-  Lease lease = hold(client, "a");
+// Another session has locked what the statement of `action` needs, and `how` ends the statement
+// that waits for it.
+void end_while_it_waits(const PostgresServer& server, const std::string& how,
+                        const std::string& locks, const std::function<void()>& action) {
   auto locker = std::async(std::launch::async, [&] {
     try {
-      server.sql("BEGIN; SELECT 1 FROM holdfast.locks FOR UPDATE; SELECT pg_sleep(60)");
+      server.sql("BEGIN; " + locks + "; SELECT pg_sleep(60)");
     } catch (const std::runtime_error&) {  // Its session is ended below.
     }
   });
@@ -86,12 +85,21 @@ void expect_that_an_end_loses_nothing(const std::string& how) {
     return server.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") ==
            "1\n";
   }));
-  auto releasing = std::async(std::launch::async, [&] { return lease.release(); });
+  auto acting = std::async(std::launch::async, action);
   EXPECT_TRUE(end_of(how, "application_name = 'holdfast' AND wait_event_type = 'Lock'"));
   EXPECT_TRUE(end_of("pg_terminate_backend", "wait_event = 'PgSleep'"));
   locker.wait();
-  const auto released = releasing.get();
-  EXPECT_TRUE(released) << released.error().message();
+  acting.get();
+}
+
+void expect_that_an_end_loses_nothing(const std::string& how) {
+  const PostgresServer server({.tcp = true});
+  const Client client = connect(url_of<Place>(server));
+  Lease lease = hold(client, "a");
+  end_while_it_waits(server, how, "SELECT 1 FROM holdfast.locks FOR UPDATE", [&] {
+    const auto released = lease.release();
+    EXPECT_TRUE(released) << released.error().message();
+  });
   EXPECT_TRUE(nobody_holds(client, "a"));
 }
 
@@ -102,6 +110,18 @@ TEST_F(PostgresServerFaultsTest, ASessionThatEndsInMidStatementLosesNothing) {
 // By somebody, or by the statement_timeout that the database sets.
 TEST_F(PostgresServerFaultsTest, AStatementThatIsCancelledLosesNothing) {
   expect_that_an_end_loses_nothing("pg_cancel_backend");
+}
+
+TEST_F(PostgresServerFaultsTest, AQuestionThatIsCancelledIsAskedAgain) {
+  const PostgresServer server({.tcp = true});
+  const Client client = connect(url_of<Place>(server));
+  Latch latch = client.latch("a", 1);
+  end_while_it_waits(server, "pg_cancel_backend",
+                     "LOCK TABLE holdfast.extras IN ACCESS EXCLUSIVE MODE", [&] {
+                       const auto open = latch.try_wait();
+                       ASSERT_TRUE(open) << open.error().message();
+                       EXPECT_FALSE(*open);
+                     });
 }
 
 // The grant is committed here, and waits for a standby that does not exist when its session ends.
@@ -115,8 +135,8 @@ TEST_F(PostgresServerFaultsTest, ACommitWhoseOutcomeIsUnknownIsLookedUp) {
   }();
   server.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
   server.sql("SELECT pg_reload_conf()");
-  ASSERT_TRUE(eventually(
-      [&] { return server.sql("SHOW synchronous_standby_names") == "nobody\n"; }));
+  ASSERT_TRUE(
+      eventually([&] { return server.sql("SHOW synchronous_standby_names") == "nobody\n"; }));
   auto waiting = std::async(std::launch::async, [&] { return client.mutex("a").try_acquire(); });
   EXPECT_TRUE(eventually([&] {
     return server.sql(
