@@ -86,20 +86,19 @@ void Engine::ask(Link& link, Request request, std::shared_ptr<Question> question
     if (!closed) live_.insert(question);
   }
   if (closed) return question->fail(closed_error());
-  link.post(
-      [this, &link, request = std::move(request), question] { put(link, request, question); });
+  question->request = std::move(request);
+  link.post([this, &link, question] { put(link, question); });
 }
 
 // A statement that changed nothing, because a plan was forgotten or somebody cancelled it, is no
 // answer to a question either.
-void Engine::put(Link& link, const Request& request, const std::shared_ptr<Question>& question) {
-  Statement statement{request, question->deadline, {}};
-  statement.done = [this, &link, request, question](const Answer& answer) {
+void Engine::put(Link& link, const std::shared_ptr<Question>& question) {
+  Statement statement{question->request, question->deadline, {}};
+  statement.done = [this, &link, question](const Answer& answer) {
     const BootInstant next = BootClock::now() + kAskAgain;
     const bool again = answer.fate == Fate::kRefused && next < question->deadline &&
                        dialect_->failure_of(answer) == Failure::kChangedNothing;
-    if (again)
-      return link.at(next, [this, &link, request, question] { put(link, request, question); });
+    if (again) return link.at(next, [this, &link, question] { put(link, question); });
     if (!take(question)) return;
     if (answer.fate == Fate::kDone) return question->answer(answer.rows);
     question->fail(error_of(answer));

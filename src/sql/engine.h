@@ -63,6 +63,7 @@ struct Operation {
 
 // A statement that only reads, or whose repetition does no harm.
 struct Question : Operation {
+  Request request;
   std::function<void(const RowsPtr&)> answer;
 };
 
@@ -188,7 +189,7 @@ class Engine {
   void add_writes(const Ran& ran, Writes& writes) const;
   void answer_all(const StepPtr& step, const Ran& ran);
   void again(const StepPtr& step, const Answer* lost);
-  void put(Link& link, const Request& request, const std::shared_ptr<Question>& question);
+  void put(Link& link, const std::shared_ptr<Question>& question);
   void finish(const std::vector<std::string>& names);
   void fail(const CommandPtr& command, const Answer& why);
   Error closed_error() const;

@@ -106,7 +106,7 @@ class Site {
   virtual bool holds_many() const { return true; }
   // The store knows who waits, and hands on. Elsewhere clients ask again and again.
   virtual bool keeps_waiters() const { return true; }
-  // Whoever watches a value is told that it was set. Elsewhere clients look again and again.
+  // Clients that watch a value are told that it was set. Elsewhere they look again and again.
   virtual bool tells_values() const { return true; }
   // A holder is told of a break at once. Elsewhere its next renewal tells it.
   virtual bool tells_broken_holders() const { return true; }

@@ -319,34 +319,35 @@ TEST(ForwardingTest, AnAnswerThatHasComeIsPassedOnBeforeAnotherLeadersEnd) {
   EXPECT_EQ(receive_to_the_end(there), "$-1\r\n");
 }
 
-TEST(ForwardingTest, AChangeOfTheLeaderClosesTheConnectionWithoutAnAnswer) {
+// One request waits for the leader's answer, and another connection has asked that leader nothing.
+struct OneUnderWay {
+  OneUnderWay() {
+    EXPECT_EQ(idle.ask(request({"PING"})), "+PONG\r\n");
+    EXPECT_TRUE(there.send(set("a", "me", "600000")));
+    leader.greet();
+    leader.receive_until("600000");
+  }
+
   PlayedLeader leader;
-  StandIn stand_in(leader.address(), {}, patient());
-  const Socket there(stand_in.address());
-  const Socket idle(stand_in.address());
-  ASSERT_EQ(idle.ask(request({"PING"})), "+PONG\r\n");
-  ASSERT_TRUE(there.send(set("a", "me", "600000")));
-  leader.greet();
-  leader.receive_until("600000");
-  stand_in.change_leader("127.0.0.1:1");
-  EXPECT_EQ(there.receive(), "");
-  EXPECT_EQ(idle.ask(request({"PING"})), "+PONG\r\n") << "it has asked that leader nothing";
+  StandIn stand_in{leader.address(), {}, patient()};
+  const Socket there{stand_in.address()};
+  const Socket idle{stand_in.address()};
+};
+
+TEST(ForwardingTest, AChangeOfTheLeaderClosesTheConnectionWithoutAnAnswer) {
+  OneUnderWay scene;
+  scene.stand_in.change_leader("127.0.0.1:1");
+  EXPECT_EQ(scene.there.receive(), "");
+  EXPECT_EQ(scene.idle.ask(request({"PING"})), "+PONG\r\n") << "it has asked that leader nothing";
 }
 
 TEST(ForwardingTest, AServerThatStopsWaitsForTheLeadersAnswers) {
-  PlayedLeader leader;
-  StandIn stand_in(leader.address(), {}, patient());
-  const Socket there(stand_in.address());
-  const Socket idle(stand_in.address());
-  ASSERT_EQ(idle.ask(request({"PING"})), "+PONG\r\n");
-  ASSERT_TRUE(there.send(set("a", "me", "600000")));
-  leader.greet();
-  leader.receive_until("600000");
-  const std::future<void> settled = stand_in.settle();
+  OneUnderWay scene;
+  const std::future<void> settled = scene.stand_in.settle();
   EXPECT_EQ(settled.wait_for(0s), std::future_status::timeout);
-  EXPECT_TRUE(there.silent()) << "it is not closed either";
-  leader.say("+OK\r\n");
-  EXPECT_EQ(there.receive(), "+OK\r\n");
+  EXPECT_TRUE(scene.there.silent()) << "it is not closed either";
+  scene.leader.say("+OK\r\n");
+  EXPECT_EQ(scene.there.receive(), "+OK\r\n");
   EXPECT_EQ(settled.wait_for(60s), std::future_status::ready);
 }
 
