@@ -164,5 +164,3 @@ BENCHMARK(CorePairsByTheLoop)->Arg(1)->Arg(256)->UseRealTime()->MeasureProcessCP
 
 }  // namespace
 }  // namespace holdfast
-
-BENCHMARK_MAIN();

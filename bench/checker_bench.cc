@@ -87,5 +87,3 @@ BENCHMARK(check_one_long_lease)->Arg(1'000'000)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace holdfast::lab
-
-BENCHMARK_MAIN();

@@ -225,5 +225,3 @@ BENCHMARK(Hybrid_ZookeeperOneCaller)->Iterations(9)->UseRealTime()->Unit(benchma
 
 }  // namespace
 }  // namespace holdfast::bench
-
-BENCHMARK_MAIN();

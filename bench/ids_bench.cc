@@ -217,5 +217,3 @@ BENCHMARK(Segments_Tail)->MinTime(2)->UseRealTime();
 
 }  // namespace
 }  // namespace holdfast::ids
-
-BENCHMARK_MAIN();

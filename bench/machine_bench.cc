@@ -157,5 +157,3 @@ BENCHMARK(Heartbeat)->Apply(sizes);
 
 }  // namespace
 }  // namespace holdfast::machine
-
-BENCHMARK_MAIN();

@@ -91,5 +91,3 @@ BENCHMARK(Layer4Observed);
 
 }  // namespace
 }  // namespace holdfast
-
-BENCHMARK_MAIN();

@@ -101,5 +101,3 @@ BENCHMARK(EightNamesInMemory)->Iterations(1)->UseManualTime()->Unit(benchmark::k
 
 }  // namespace
 }  // namespace holdfast::bench
-
-BENCHMARK_MAIN();

@@ -375,5 +375,3 @@ BENCHMARK_CAPTURE(EightIn64, on_redis, Place::kRedis)
 
 }  // namespace
 }  // namespace holdfast::bench
-
-BENCHMARK_MAIN();

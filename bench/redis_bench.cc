@@ -300,5 +300,3 @@ BENCHMARK(OneCaller)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicroseco
 
 }  // namespace
 }  // namespace holdfast::bench
-
-BENCHMARK_MAIN();

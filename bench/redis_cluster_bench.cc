@@ -93,5 +93,3 @@ BENCHMARK(PairsOfACluster)->Arg(16)->Arg(256)->Iterations(1)->UseManualTime()->U
 
 }  // namespace
 }  // namespace holdfast::bench
-
-BENCHMARK_MAIN();

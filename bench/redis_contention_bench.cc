@@ -389,5 +389,3 @@ BENCHMARK(TenThousandRenewed)->Iterations(1)->UseManualTime()->Unit(benchmark::k
 
 }  // namespace
 }  // namespace holdfast::bench
-
-BENCHMARK_MAIN();

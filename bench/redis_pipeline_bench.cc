@@ -210,5 +210,3 @@ BENCHMARK(redis_benchmark_ping)->Iterations(1)->UseRealTime();
 BENCHMARK(redis_benchmark_script)->Iterations(1)->UseRealTime();
 
 }  // namespace
-
-BENCHMARK_MAIN();

@@ -378,5 +378,3 @@ BENCHMARK(Redlock_64Callers)->Iterations(9)->UseRealTime()->Unit(benchmark::kMil
 
 }  // namespace
 }  // namespace holdfast::bench
-
-BENCHMARK_MAIN();

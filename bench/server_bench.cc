@@ -225,5 +225,3 @@ BENCHMARK(HeldLocks)->Iterations(1)->UseManualTime()->Unit(benchmark::kSecond);
 
 }  // namespace
 }  // namespace holdfast::bench
-
-BENCHMARK_MAIN();

@@ -339,5 +339,3 @@ BENCHMARK(HandoffBetweenProcesses)->Iterations(1)->UseManualTime()->Unit(benchma
 
 }  // namespace
 }  // namespace holdfast
-
-BENCHMARK_MAIN();

@@ -492,6 +492,6 @@ function(holdfast_bench name)
   add_executable(${name} ${arg_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
   target_link_libraries(${name} PRIVATE
-    ${arg_DEPENDS} ${arg_LINK} holdfast_internal benchmark::benchmark Threads::Threads
+    ${arg_DEPENDS} ${arg_LINK} holdfast_internal benchmark::benchmark_main benchmark::benchmark Threads::Threads
     holdfast_warnings)
 endfunction()
