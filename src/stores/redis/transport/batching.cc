@@ -37,8 +37,8 @@ std::string_view common_of(const Operation& operation) {
 
 }  // namespace
 
-void take_next(OperationList& waiting, base::BootInstant now, bool join, OperationList& taken,
-               OperationList& late) {
+void take_next(OperationList& waiting, base::BootInstant now, bool join, std::size_t most,
+               OperationList& taken, OperationList& late) {
   // An expired request at the front must not decide the kind of the batch.
   while (!waiting.empty() && waiting.front()->deadline <= now) late.push(waiting.pop());
   if (waiting.empty()) return;
@@ -61,7 +61,7 @@ void take_next(OperationList& waiting, base::BootInstant now, bool join, Operati
       if (!taken.empty() && bytes > kMostBatchBytes) break;
       if (!taken.empty() && common_of(*taken.front()) != common_of(next)) break;
       taken.push(waiting.pop());
-      if (taken.size() == kMostInBatch) break;
+      if (taken.size() >= std::min(most, kMostInBatch)) break;
     }
   }
   // The passed requests keep their position before the rest.

@@ -27,10 +27,10 @@ inline constexpr std::size_t kMostBatchBytes = 32 * 1024;
 inline constexpr std::size_t kMostLookedThrough = 256;
 
 // Moves the next request from `waiting` to `taken` (empty before): one operation, or with `join` a
-// batch. Operations whose deadline has passed go to `late`. `taken` stays empty if no other is
-// left.
-void take_next(OperationList& waiting, base::BootInstant now, bool join, OperationList& taken,
-               OperationList& late);
+// batch of `most` at most (1 or more). Operations whose deadline has passed go to `late`. `taken`
+// stays empty if no other is left.
+void take_next(OperationList& waiting, base::BootInstant now, bool join, std::size_t most,
+               OperationList& taken, OperationList& late);
 
 // Appends the request for the operations of take_next(), of which there is at least one.
 void append_request(std::string& out, const OperationList& taken);

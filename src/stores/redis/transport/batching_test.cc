@@ -56,11 +56,11 @@ class BatchingTest : public ::testing::Test {
     wait(requests_.end(how, {name, {1, 2}, kLater, 7}), name, deadline);
   }
 
-  Groups sent(bool join = true) {
+  Groups sent(bool join = true, std::size_t most = kMostInBatch) {
     Groups groups;
     while (!waiting_.empty()) {
       OperationList taken;
-      take_next(waiting_, kNow, join, taken, late_);
+      take_next(waiting_, kNow, join, most, taken, late_);
       if (taken.empty()) continue;
       groups.push_back(names_in(taken));
       wire_.clear();
@@ -104,6 +104,12 @@ TEST_F(BatchingTest, NothingPassesWhatGoesAlone) {
   acquire("f");
   EXPECT_THAT(sent(), ElementsAre(ElementsAre("a", "b"), ElementsAre("a"), ElementsAre("c"),
                                   ElementsAre("d"), ElementsAre("e"), ElementsAre("f")));
+}
+
+TEST_F(BatchingTest, ARequestHoldsNoMoreThanItIsToldTo) {
+  for (const char* name : {"a", "b", "c"}) acquire(name);
+  EXPECT_THAT(sent(/*join=*/true, /*most=*/2),
+              ElementsAre(ElementsAre("a", "b"), ElementsAre("c")));
 }
 
 TEST_F(BatchingTest, ARequestHoldsSoManyAtMost) {

@@ -21,11 +21,12 @@ struct Operation {
   Command command;
   base::BootInstant deadline{};
   port::Done<Reply> done;
-  std::uint64_t end = 0;   // Position of its last byte in the connection's output.
-  std::size_t joined = 1;  // In the first operation of a batch: its size.
-  bool alone = false;      // It must not join a batch again.
-  bool prefix_due = false;  // The answer to the request before it has not come.
-  bool confirms = false;    // Asks the replicas, about what its connection has written.
+  base::BootInstant written{};  // Set in the first operation of a request.
+  std::uint64_t end = 0;        // Position of its last byte in the connection's output.
+  std::size_t joined = 1;       // In the first operation of a batch: its size.
+  bool alone = false;           // It must not join a batch again.
+  bool prefix_due = false;      // The answer to the request before it has not come.
+  bool confirms = false;        // Asks the replicas, about what its connection has written.
 
   std::size_t cost() const noexcept { return command.wire.size() + sizeof(Operation); }
 };

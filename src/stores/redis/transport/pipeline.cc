@@ -1,5 +1,7 @@
 #include "src/stores/redis/transport/pipeline.h"
 
+#include <sched.h>
+
 #include <atomic>
 #include <chrono>
 #include <optional>
@@ -17,6 +19,7 @@
 #include "src/stores/redis/transport/batching.h"
 #include "src/stores/redis/transport/loop_link.h"
 #include "src/stores/redis/transport/operation.h"
+#include "src/stores/redis/transport/turns.h"
 
 namespace holdfast::stores::redis {
 namespace {
@@ -26,10 +29,8 @@ using base::BootInstant;
 
 // The most bytes of one write; later requests gather meanwhile.
 constexpr std::size_t kWriteSize = 256 * 1024;
-// A server with this many requests to answer is busy. It gets more after it has answered, or as
-// soon as a whole batch of this size has gathered.
-constexpr std::size_t kEnoughToDo = 32;
-constexpr std::size_t kWorthAWrite = 32;
+// How long the loop stays awake for an answer.
+constexpr std::chrono::microseconds kAwake{200};
 // After so many batches in a row that were of no use, a connection makes no more.
 constexpr int kMostVainBatches = 3;
 // Deadlines closer together than this share one sweep.
@@ -70,6 +71,9 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
  private:
   void take_fresh();
   void look_into_inbox();
+  void note_answer(const Operation& first);
+  bool holds() const noexcept { return turns_.hold(sent_.size(), waiting_.size()); }
+  void stay_awake();
   void drain();
   void flush();
   void leave_when_answered();
@@ -86,6 +90,7 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   void ask_replicas();
   void on_confirmed(const Result<Reply>& wait);
   void complete(std::unique_ptr<Operation> operation, Result<Reply> result);
+  void complete_answered();
   void refuse(port::Done<Reply> done, Error why);
   void fail_all(OperationList& operations, const Error& why);
   Error unanswered(const Operation& operation, const std::string& why) const;
@@ -115,6 +120,7 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
     Reply reply;
   };
   std::vector<Answered> unconfirmed_;
+  std::vector<Answered> answered_;  // To be completed after the next write.
   Result<Reply> small_write_ = Error(Errc::kUnavailable, "");
   std::string missing_;
   std::string out_;
@@ -122,6 +128,9 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   bool leaving_ = false;             // No more requests go out on this connection.
   bool joins_ = true;                // Whether requests are batched on this connection.
   int vain_batches_ = 0;             // In a row, and no part of them was answered.
+  Turns turns_;
+  BootInstant awake_until_{};
+  bool awake_ = false;  // stay_awake() is posted.
   bool started_ = false;
   bool shut_ = false;
   Backoff backoff_;
@@ -149,7 +158,7 @@ void Pipeline::Impl::send(Command command, BootInstant deadline, port::Done<Repl
   }
   const Inbox::Pushed pushed = inbox_.push(operation);
   if (pushed != Inbox::Pushed::kClosed) {
-    const bool enough = fresh_.fetch_add(1) + 1 == kWorthAWrite;
+    const bool enough = fresh_.fetch_add(1) + 1 == Turns::kWorthAWrite;
     // A busy loop looks into the inbox by itself, with its next answer or when its timer fires.
     const bool wake = busy_ ? enough || deadline.time_since_epoch().count() < armed_
                             : pushed == Inbox::Pushed::kFirst;
@@ -187,17 +196,20 @@ void Pipeline::Impl::flush() {
   if (waiting_.empty() || !link_->can_write() || leaving_) return;
   const bool confirms = options_.confirmation.wanted();
   if (confirms && !sent_.empty()) return;
-  // A busy server gains nothing from a small write, and a little later it is a larger batch.
-  if (sent_.size() > kEnoughToDo && waiting_.size() < kWorthAWrite) return;
+  if (holds()) return;
   const BootInstant now = BootClock::now();
   OperationList late;
   while (link_->can_write() && !waiting_.empty()) {
     out_.clear();
     std::uint64_t count = 0;
     while (!waiting_.empty() && out_.size() < kWriteSize) {
+      const std::size_t room = turns_.room(count, waiting_.size());
+      if (room == 0) break;
       OperationList taken;
-      take_next(waiting_, now, joins_, taken, late);
-      if (!taken.empty()) count += put_out(taken);
+      take_next(waiting_, now, joins_, room, taken, late);
+      if (taken.empty()) continue;
+      taken.front()->written = now;
+      count += put_out(taken);
     }
     if (out_.empty()) break;
     if (confirms) ask_replicas();
@@ -205,11 +217,32 @@ void Pipeline::Impl::flush() {
     commands_.fetch_add(count, std::memory_order_relaxed);
     link_->write(out_);
     writes_.store(link_->writes(), std::memory_order_relaxed);
-    if (confirms) break;
+    if (confirms || holds()) break;
   }
   // From now on senders need not wake the loop, because an answer will.
-  if (sent_.size() > kEnoughToDo) busy_ = true;
+  if (holds()) busy_ = true;
+  awake_until_ = now + kAwake;
+  stay_awake();
   expire(late);
+}
+
+// Rather than sleep until the next answer, which would cost this processor and the server's a
+// wake-up each (docs/design/0058-brief-spin.md). Each turn of the loop looks at the socket.
+void Pipeline::Impl::stay_awake() {
+  if (awake_ || shut_ || sent_.empty() || !turns_.due_soon()) return;
+  if (BootClock::now() > awake_until_) return;
+  awake_ = true;
+  asio::post(io_, [self = shared_from_this()] {
+    ::sched_yield();
+    self->awake_ = false;
+    self->stay_awake();
+  });
+}
+
+void Pipeline::Impl::note_answer(const Operation& first) {
+  if (options_.confirmation.wanted()) return;
+  turns_.on_answer(BootClock::now() - first.written, first.joined,
+                   sent_.size() + waiting_.size() + fresh_);
 }
 
 // Writes the operations as one request; returns their number.
@@ -265,6 +298,7 @@ void Pipeline::Impl::on_up() {
   leaving_ = false;
   joins_ = true;
   vain_batches_ = 0;
+  turns_.on_new_connection();
   last_failure_.reset();
   connections_.fetch_add(1, std::memory_order_relaxed);
   connected_ = true;
@@ -278,6 +312,7 @@ void Pipeline::Impl::on_reply(Reply reply) {
   }
   const std::size_t number = sent_.front()->joined;
   if (std::exchange(sent_.front()->prefix_due, false)) return;
+  note_answer(*sent_.front());
   if (number == 1) {
     answer(sent_.pop(), std::move(reply));
   } else {
@@ -286,15 +321,25 @@ void Pipeline::Impl::on_reply(Reply reply) {
     answer_each(asked, number, std::move(reply));
   }
   look_into_inbox();
-  if (leaving_) return leave_when_answered();
-  flush();
+  if (leaving_) {
+    leave_when_answered();
+  } else {
+    flush();
+  }
+  complete_answered();
+}
+
+// After the write, so that the server has work while the callers have theirs.
+void Pipeline::Impl::complete_answered() {
+  for (Answered& each : answered_) complete(std::move(each.operation), std::move(each.reply));
+  answered_.clear();
 }
 
 // A busy loop is not woken for new operations, so it looks by itself. When it stops being busy it
 // looks once more, because a sender may have seen it busy until then.
 void Pipeline::Impl::look_into_inbox() {
   if (!busy_) return;
-  if (sent_.size() <= kEnoughToDo) busy_ = false;
+  if (!holds()) busy_ = false;
   take_fresh();
   arm();
 }
@@ -305,10 +350,11 @@ void Pipeline::Impl::answer(std::unique_ptr<Operation> operation, Reply reply) {
     unconfirmed_.push_back({std::move(operation), std::move(reply)});
     return;
   }
-  complete(std::move(operation), std::move(reply));
+  if (operation->confirms) return complete(std::move(operation), std::move(reply));
+  answered_.push_back({std::move(operation), std::move(reply)});
 }
 
-// Completes the operations of one batch.
+// Answers the operations of one batch.
 void Pipeline::Impl::answer_each(OperationList& asked, std::size_t number, Reply reply) {
   if (reply.kind == Reply::Kind::kArray && reply.items.size() == number) {
     answer_parts(asked, reply.items);
