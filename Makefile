@@ -36,7 +36,7 @@ test-sanitized: setup-test  ## the same under address+undefined and thread sanit
 
 COMMITS ?= 0
 LIMIT ?= 7200
-check-sources: setup-test  ## compile each source by itself, with gcc (COMMITS=40: those that changed; LIMIT=300: so many seconds)
+check-sources: setup-test  ## compile each source by itself, with gcc (COMMITS=40: those that changed; LIMIT=180: so many seconds)
 	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev -j $(JOBS) --target all tests_all
 	@scripts/check-sources --commits $(COMMITS) --seconds $(LIMIT) build/dev
