@@ -100,16 +100,22 @@ class Cursor {
       return {};
     }
     std::string_view name = key.substr(kKeyHead.size(), key.size() - kKeyHead.size() - 1);
-    if (name.find_first_of("%{}") != name.npos) {
+    bool is_escaped = false;
+    for (const char c : name) {
+      is_escaped |= c == '%' || c == '{' || c == '}';
+      if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) good_ = false;
+    }
+    if (is_escaped) {
       auto plain = detail::percent_decode(name);
       if (!plain || value_channel_of(*plain) != std::string(key) + ":v") {
         good_ = false;
         return {};
       }
       name = call_.decoded.emplace_back(*std::move(plain));
+      const auto control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
+      if (std::any_of(name.begin(), name.end(), control)) good_ = false;
     }
-    const auto control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
-    if (name.size() > kLongestName || std::any_of(name.begin(), name.end(), control)) good_ = false;
+    if (name.size() > kLongestName) good_ = false;
     return name;
   }
   bool good() const { return good_; }
@@ -262,7 +268,7 @@ void read_requests(Cursor& cursor, const Row& row, const Words& words, std::size
 
 void append_terms(std::string& text, const machine::Reply& reply) {
   text += ' ';
-  text += std::to_string(reply.seq);
+  append_number(text, reply.seq);
   text += ' ';
   append_number(text, reply.lease.count());
 }
@@ -356,8 +362,9 @@ std::string answer_text(const Answer& answer, bool base_ended) {
   std::string text;
   switch (reply.outcome) {
     case Outcome::kHeld:
+      text.reserve(80);  // Three numbers of 20 digits, at once.
       text = "held ";
-      text += std::to_string(reply.token.counter);
+      append_number(text, reply.token.counter);
       append_terms(text, reply);
       return text;
     case Outcome::kWaiting:

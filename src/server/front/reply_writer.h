@@ -4,6 +4,7 @@
 #pragma once
 
 #include <charconv>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,20 +12,24 @@
 
 namespace holdfast::server {
 
-inline void append_number(std::string& out, std::int64_t number) {
+template <std::integral Number>
+void append_number(std::string& out, Number number) {
   char digits[24];
   out.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
 }
 
 inline void append_head(std::string& out, char sign, std::size_t number) {
-  out += sign;
-  append_number(out, static_cast<std::int64_t>(number));
-  out += "\r\n";
+  char head[24] = {sign};
+  char* const end = std::to_chars(head + 1, head + sizeof head - 2, number).ptr;
+  end[0] = '\r';
+  end[1] = '\n';
+  out.append(head, end + 2);
 }
 
 inline void append_array(std::string& out, std::size_t items) { append_head(out, '*', items); }
 
 inline void append_text(std::string& out, std::string_view text) {
+  out.reserve(out.size() + text.size() + 16);
   append_head(out, '$', text.size());
   out.append(text).append("\r\n");
 }

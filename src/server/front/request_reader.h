@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -50,9 +51,17 @@ class RequestReader {
   std::size_t unfinished() const { return buffer_.size() - begin_; }
 
  private:
-  // The number after the sign, or nullopt while its line is not whole.
-  Result<bool> read_length(char sign, std::size_t most, std::size_t& length);
-  Result<bool> read_word();
+  // kMore: the bytes of it have not all arrived. kMalformed: wrong_ says why. A Result here would
+  // cost more than the reading, because a request has a dozen words.
+  enum class Part : std::uint8_t { kWhole, kMore, kMalformed };
+  // The number after the sign.
+  Part read_length(char sign, std::size_t most, std::size_t& length);
+  Part read_word();
+  Part read_words();
+  Part malformed(const char* what) {
+    wrong_ = what;
+    return Part::kMalformed;
+  }
 
   RequestLimits limits_;
   std::string buffer_;
@@ -62,6 +71,7 @@ class RequestReader {
   bool in_word_ = false;     // The length of the next word is known:
   std::size_t length_ = 0;
   std::vector<std::pair<std::size_t, std::size_t>> places_;  // From begin_, and length.
+  const char* wrong_ = "";
 };
 
 }  // namespace holdfast::server
