@@ -33,6 +33,11 @@ const TicketImage* find(const LockImage& image, AcquisitionId id) {
 
 // Whether the holders could have been admitted in the order of their tokens.
 bool holders_fit(const LockImage& image) {
+  if (image.tickets.size() == 1) {  // Most locks: nothing is to be sorted.
+    const TicketImage& only = image.tickets.front();
+    if (only.upgrade_of) return false;
+    return !only.held || Occupancy().admits(only.mode, image.capacity);
+  }
   std::vector<const TicketImage*> holders;
   for (const TicketImage& ticket : image.tickets) {
     if (ticket.held) holders.push_back(&ticket);
@@ -64,6 +69,7 @@ bool upgrades_fit(const LockImage& image) {
 }
 
 bool ids_differ(const LockImage& image) {
+  if (image.tickets.size() + image.tombstones.size() < 2) return true;
   std::vector<AcquisitionId> ids;
   for (const TicketImage& ticket : image.tickets) ids.push_back(ticket.id);
   for (const TombstoneImage& tombstone : image.tombstones) ids.push_back(tombstone.id);
@@ -220,7 +226,12 @@ void LockMachine::Impl::load(Image& image) {
   for (auto& ticket : image.tickets) {
     const TicketIndex added = load_ticket(index, ticket);
     table.ticket(added).owner = take(ticket.owner);
-    if (ticket.held) holders.emplace_back(ticket.token, added);
+    if (!ticket.held) continue;
+    if (image.tickets.size() == 1) {
+      table.hold(added);
+    } else {
+      holders.emplace_back(ticket.token, added);
+    }
   }
   lock.next_order = image.next_order;
   // In the order of their grants, as the list of holders is.
