@@ -22,9 +22,8 @@ bool has_mark(const machine::OwnerInfo& info) {
 
 void put_text(std::string& out, std::string_view text) {
   const auto size = static_cast<std::uint16_t>(std::min(text.size(), kMaxText));
-  out.push_back(static_cast<char>(size & 0xff));
-  out.push_back(static_cast<char>(size >> 8));
-  out.append(text.substr(0, size));
+  const char length[] = {static_cast<char>(size & 0xff), static_cast<char>(size >> 8)};
+  out.append(length, sizeof length).append(text.substr(0, size));
 }
 
 void put_number(std::string& out, std::int64_t value) {

@@ -1,5 +1,5 @@
-// A set of acquisition ids that is filled once and shrinks from then on: 34 bytes for each of a
-// million, where the standard's set has 60, and without an allocation for each.
+// A set of acquisition ids that is filled once and shrinks from then on, if at all: 34 bytes for
+// each of a million, where the standard's set has 60, and without an allocation for each.
 //
 // Not guaranteed: memory of a part of the ids; all of it is given back with the last one.
 // Thread-safety: none.

@@ -6,11 +6,20 @@
 namespace holdfast::server {
 
 bool Marks::is_old(const std::string& client, const std::string& lock, std::uint64_t issue) const {
-  const auto known = known_.find(client);
-  if (known == known_.end()) return false;
-  const auto mark = known->second.by_lock.find(lock);
-  const std::uint64_t seen = mark == known->second.by_lock.end() ? 0 : mark->second;
-  return issue <= std::max(seen, known->second.floor);
+  const Client* const known = find(client);
+  if (known == nullptr) return false;
+  const auto mark = known->by_lock.find(lock);
+  const std::uint64_t seen = mark == known->by_lock.end() ? 0 : mark->second;
+  return issue <= std::max(seen, known->floor);
+}
+
+const Marks::Client* Marks::find(const std::string& client) const {
+  if (last_ == nullptr || last_->first != client) {
+    const auto found = known_.find(client);
+    if (found == known_.end()) return nullptr;
+    last_ = &*found;
+  }
+  return &last_->second;
 }
 
 bool Marks::raise(const std::string& client, const std::string& lock, std::uint64_t issue) {
@@ -18,17 +27,17 @@ bool Marks::raise(const std::string& client, const std::string& lock, std::uint6
   Client& one = see(client);
   const auto [mark, is_new] = one.by_lock.try_emplace(lock, issue);
   if (is_new) {
-    one.by_issue.emplace(issue, lock);
+    one.by_issue.emplace(issue, &mark->first);
   } else {
-    auto node = one.by_issue.extract({std::exchange(mark->second, issue), lock});
+    auto node = one.by_issue.extract({std::exchange(mark->second, issue), &mark->first});
     node.value().first = issue;
     one.by_issue.insert(one.by_issue.end(), std::move(node));
   }
   while (one.by_issue.size() > locks_per_client_) {
-    const auto lowest = one.by_issue.begin();
-    one.floor = std::max(one.floor, lowest->first);
-    one.by_lock.erase(lowest->second);
-    one.by_issue.erase(lowest);
+    const auto [number, name] = *one.by_issue.begin();
+    one.floor = std::max(one.floor, number);
+    one.by_issue.erase(one.by_issue.begin());
+    one.by_lock.erase(one.by_lock.find(*name));
   }
   return true;
 }
@@ -47,6 +56,7 @@ Marks::Client& Marks::see(const std::string& client) {
   }
   one.age = by_age_.insert(by_age_.end(), client);
   if (known_.size() > clients_) {
+    last_ = nullptr;
     known_.erase(by_age_.front());
     by_age_.pop_front();
   }
@@ -57,7 +67,7 @@ void Marks::visit(const EachFloor& each_floor, const EachMark& each_mark) const 
   for (const std::string& client : by_age_) {
     const Client& one = known_.at(client);
     each_floor(client, one.floor);
-    for (const auto& [issue, lock] : one.by_issue) each_mark(client, lock, issue);
+    for (const auto& [issue, lock] : one.by_issue) each_mark(client, *lock, issue);
   }
 }
 

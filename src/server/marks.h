@@ -27,6 +27,11 @@ class Marks {
   explicit Marks(std::size_t locks_per_client = 1'024, std::size_t clients = 16'384)
       : locks_per_client_(locks_per_client), clients_(clients) {}
 
+  Marks(const Marks&) = delete;
+  Marks& operator=(const Marks&) = delete;
+  Marks(Marks&&) = default;
+  Marks& operator=(Marks&&) = default;
+
   // Whether the number was seen from the client for the lock, or could have been.
   bool is_old(const std::string& client, const std::string& lock, std::uint64_t issue) const;
   // False: nothing changed, it was old already.
@@ -44,18 +49,29 @@ class Marks {
  private:
   using Ages = std::list<std::string>;
 
+  // The lock's name is the key in by_lock.
+  using Mark = std::pair<std::uint64_t, const std::string*>;
+  struct Lower {
+    bool operator()(const Mark& a, const Mark& b) const {
+      return a.first != b.first ? a.first < b.first : *a.second < *b.second;
+    }
+  };
   struct Client {
     std::uint64_t floor = 0;
     Ages::iterator age;
     std::unordered_map<std::string, std::uint64_t> by_lock;
-    std::set<std::pair<std::uint64_t, std::string>> by_issue;
+    std::set<Mark, Lower> by_issue;
   };
+  using Known = std::unordered_map<std::string, Client>;
 
+  const Client* find(const std::string& client) const;
   Client& see(const std::string& client);
 
   std::size_t locks_per_client_;
   std::size_t clients_;
-  std::unordered_map<std::string, Client> known_;
+  Known known_;
+  // What find() has found last, because a request asks for its client several times.
+  mutable Known::const_pointer last_ = nullptr;
   Ages by_age_;  // The clients, the one that was seen least recently first.
 };
 

@@ -32,39 +32,72 @@ constexpr std::uint8_t kClosingItem = 0xF5;
 constexpr std::uint8_t kKeptItem = 0xF6;
 constexpr std::uint8_t kEndItem = 0xFF;
 
-void put_byte(std::string& out, std::uint8_t byte) { out.push_back(static_cast<char>(byte)); }
+// Gathers the fields of an item and appends them at once. Appending them one by one to the record
+// would look at its room for each byte of a number.
+class Output {
+ public:
+  explicit Output(std::string& out) : out_(out) {}
 
-void put_number(std::string& out, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7U) put_byte(out, static_cast<std::uint8_t>(value | 0x80U));
-  put_byte(out, static_cast<std::uint8_t>(value));
-}
+  void byte(std::uint8_t value) {
+    reserve(1);
+    bytes_[size_++] = static_cast<char>(value);
+  }
 
-void put_text(std::string& out, std::string_view text) {
-  put_number(out, text.size());
-  out.append(text);
-}
+  void number(std::uint64_t value) {
+    reserve(kLongestNumber);
+    for (; value >= 0x80; value >>= 7U) bytes_[size_++] = static_cast<char>(value | 0x80U);
+    bytes_[size_++] = static_cast<char>(value);
+  }
 
-void put_fixed(std::string& out, std::uint64_t value) {
-  std::array<char, 8> bytes{};
-  for (unsigned at = 0; at < 8; ++at) bytes[at] = static_cast<char>(value >> (8 * at));
-  out.append(bytes.data(), bytes.size());
-}
+  void fixed(std::uint64_t value) {
+    reserve(8);
+    std::array<char, 8> bytes{};  // The compiler makes one store of it.
+    for (unsigned at = 0; at < 8; ++at) bytes[at] = static_cast<char>(value >> (8 * at));
+    std::memcpy(bytes_.data() + size_, bytes.data(), bytes.size());
+    size_ += bytes.size();
+  }
 
-void put_id(std::string& out, const machine::AcquisitionId& id) {
-  put_fixed(out, id.high);
-  put_fixed(out, id.low);
-}
+  void text(std::string_view text) {
+    number(text.size());
+    if (text.size() > bytes_.size() - size_) end();
+    if (text.size() > bytes_.size()) {
+      out_.append(text);
+    } else if (!text.empty()) {
+      std::memcpy(bytes_.data() + size_, text.data(), text.size());
+      size_ += text.size();
+    }
+  }
 
-void put_token(std::string& out, machine::Token token) {
-  put_number(out, token.epoch);
-  put_number(out, token.counter);
-}
+  void id(const machine::AcquisitionId& id) {
+    fixed(id.high);
+    fixed(id.low);
+  }
 
-void put_span(std::string& out, std::int64_t value) {
-  put_number(out, static_cast<std::uint64_t>(value));
-}
+  void token(machine::Token token) {
+    number(token.epoch);
+    number(token.counter);
+  }
 
-void put_instant(std::string& out, Instant at) { put_span(out, at.time_since_epoch().count()); }
+  void span(std::int64_t value) { number(static_cast<std::uint64_t>(value)); }
+  void instant(Instant at) { span(at.time_since_epoch().count()); }
+
+  // To be called last.
+  void end() {
+    out_.append(bytes_.data(), size_);
+    size_ = 0;
+  }
+
+ private:
+  static constexpr std::size_t kLongestNumber = 10;
+
+  void reserve(std::size_t size) {
+    if (size > bytes_.size() - size_) end();
+  }
+
+  std::string& out_;
+  std::array<char, 512> bytes_;
+  std::size_t size_ = 0;
+};
 
 // Which fields an effect of this kind carries beside the lock's name and the acquisition's id.
 struct RecordFields {
@@ -114,6 +147,10 @@ class Input {
   }
 
   std::uint64_t number() {
+    // Most numbers are below 128.
+    if (at_ != end_ && static_cast<std::uint8_t>(*at_) < 0x80) {
+      return static_cast<std::uint8_t>(*at_++);
+    }
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
       const std::uint8_t next = byte();
@@ -302,97 +339,132 @@ std::uint64_t checksum_of(std::string_view record) {
 
 RecordWriter::RecordWriter(const RecordHead& head) {
   bytes_ = kMagic;
-  put_byte(bytes_, kVersion);
-  put_byte(bytes_, static_cast<std::uint8_t>(head.kind));
-  put_number(bytes_, head.number);
-  put_number(bytes_, head.index);
-}
-
-void RecordWriter::begin(std::uint8_t item) {
-  ++items_;
-  put_byte(bytes_, item);
+  Output out(bytes_);
+  out.byte(kVersion);
+  out.byte(static_cast<std::uint8_t>(head.kind));
+  out.number(head.number);
+  out.number(head.index);
+  out.end();
 }
 
 void RecordWriter::add_effect(const Effect& effect) {
   const RecordFields fields = fields_of(effect.kind);
-  begin(static_cast<std::uint8_t>(effect.kind));
-  put_text(bytes_, effect.name);
-  put_id(bytes_, effect.id);
-  if (fields.order) put_number(bytes_, effect.order);
+  ++items_;
+  Output out(bytes_);
+  out.byte(static_cast<std::uint8_t>(effect.kind));
+  out.text(effect.name);
+  out.id(effect.id);
+  if (fields.order) out.number(effect.order);
   if (fields.whole) {
-    put_byte(bytes_, static_cast<std::uint8_t>(effect.mode.kind));
-    put_number(bytes_, effect.mode.permits);
-    put_number(bytes_, effect.mode.capacity);
-    put_id(bytes_, effect.upgrade_of);
-    put_byte(bytes_, effect.system ? 1 : 0);
-    put_span(bytes_, effect.ttl.count());
-    put_span(bytes_, effect.waiter_ttl.count());
+    out.byte(static_cast<std::uint8_t>(effect.mode.kind));
+    out.number(effect.mode.permits);
+    out.number(effect.mode.capacity);
+    out.id(effect.upgrade_of);
+    out.byte(effect.system ? 1 : 0);
+    out.span(effect.ttl.count());
+    out.span(effect.waiter_ttl.count());
   }
   if (fields.lease) {
-    put_instant(bytes_, effect.lease_end);
-    put_number(bytes_, effect.seq);
-    put_span(bytes_, effect.lease.count());
+    out.instant(effect.lease_end);
+    out.number(effect.seq);
+    out.span(effect.lease.count());
   }
-  if (fields.token) put_token(bytes_, effect.token);
+  if (fields.token) out.token(effect.token);
   if (fields.owner) {
-    rows::encode_owner(effect.owner, effect.owner ? effect.owner->wake : std::string(), owner_);
-    put_text(bytes_, owner_);
+    const std::string_view wake = effect.owner ? std::string_view(effect.owner->wake) : "";
+    rows::encode_owner(effect.owner, wake, owner_);
+    out.text(owner_);
   }
-  if (fields.until) put_instant(bytes_, effect.lease_end);
-  if (fields.capacity) put_number(bytes_, effect.mode.capacity);
-  if (fields.value) put_text(bytes_, effect.value);
+  if (fields.until) out.instant(effect.lease_end);
+  if (fields.capacity) out.number(effect.mode.capacity);
+  if (fields.value) out.text(effect.value);
+  out.end();
 }
 
 void RecordWriter::add_floor(machine::Token floor) {
-  begin(kFloorItem);
-  put_token(bytes_, floor);
+  ++items_;
+  Output out(bytes_);
+  out.byte(kFloorItem);
+  out.token(floor);
+  out.end();
 }
 
 void RecordWriter::add_mark(std::string_view client, std::string_view lock, std::uint64_t issue) {
-  begin(kMarkItem);
-  put_text(bytes_, client);
-  put_text(bytes_, lock);
-  put_number(bytes_, issue);
+  ++items_;
+  Output out(bytes_);
+  out.byte(kMarkItem);
+  out.text(client);
+  out.text(lock);
+  out.number(issue);
+  out.end();
 }
 
 void RecordWriter::add_client_floor(std::string_view client, std::uint64_t issue) {
-  begin(kClientFloorItem);
-  put_text(bytes_, client);
-  put_number(bytes_, issue);
+  ++items_;
+  Output out(bytes_);
+  out.byte(kClientFloorItem);
+  out.text(client);
+  out.number(issue);
+  out.end();
 }
 
 void RecordWriter::add_lock(const LockHead& lock) {
-  begin(kLockItem);
-  put_text(bytes_, lock.name);
-  put_byte(bytes_, static_cast<std::uint8_t>(lock.kind));
-  put_number(bytes_, lock.capacity);
-  put_token(bytes_, lock.last_token);
-  put_number(bytes_, lock.next_order);
+  ++items_;
+  Output out(bytes_);
+  out.byte(kLockItem);
+  out.text(lock.name);
+  out.byte(static_cast<std::uint8_t>(lock.kind));
+  out.number(lock.capacity);
+  out.token(lock.last_token);
+  out.number(lock.next_order);
+  out.end();
 }
 
 void RecordWriter::add_trace(std::string_view lock, const BreakTrace& trace) {
-  begin(kTraceItem);
-  put_text(bytes_, lock);
-  put_token(bytes_, trace.token);
+  ++items_;
+  Output out(bytes_);
+  out.byte(kTraceItem);
+  out.text(lock);
+  out.token(trace.token);
   rows::encode_owner(trace.by, std::string_view(), owner_);
-  put_text(bytes_, owner_);
+  out.text(owner_);
+  out.end();
 }
 
 void RecordWriter::add_kept(std::string_view key, const KeptText& text) {
-  begin(kKeptItem);
+  ++items_;
   bytes_[kMagic.size()] = static_cast<char>(kVersionWithKept);
-  put_text(bytes_, key);
-  put_number(bytes_, text.version);
-  put_text(bytes_, text.text);
+  Output out(bytes_);
+  out.byte(kKeptItem);
+  out.text(key);
+  out.number(text.version);
+  out.text(text.text);
+  out.end();
 }
 
-void RecordWriter::add_closing() { begin(kClosingItem); }
+void RecordWriter::add_closing() {
+  ++items_;
+  bytes_.push_back(static_cast<char>(kClosingItem));
+}
 
 std::string RecordWriter::finish(Instant at) {
-  put_byte(bytes_, kEndItem);
-  put_instant(bytes_, at);
-  put_fixed(bytes_, base::fnv1a(bytes_));
+  std::string record = finish_unsummed(at);
+  add_checksum(record);
+  return record;
+}
+
+std::string RecordWriter::finish_unsummed(Instant at) {
+  Output out(bytes_);
+  out.byte(kEndItem);
+  out.instant(at);
+  out.end();
   return std::move(bytes_);
+}
+
+void add_checksum(std::string& record) {
+  Output out(record);
+  out.fixed(base::fnv1a(record));
+  out.end();
 }
 
 Result<RecordHead> read_record(std::string_view bytes, RecordVisitor& visitor, Checksum checksum) {

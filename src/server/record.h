@@ -64,14 +64,17 @@ class RecordWriter {
   std::size_t size() const { return bytes_.size(); }
   // The whole record; the writer is of no more use.
   std::string finish(machine::Instant at);
+  // The same without its checksum, which add_checksum() appends.
+  std::string finish_unsummed(machine::Instant at);
 
  private:
-  void begin(std::uint8_t item);
-
   std::string bytes_;
   std::string owner_;  // Keeps its memory.
   std::size_t items_ = 0;
 };
+
+// It reads all bytes, so a thread that has time does it.
+void add_checksum(std::string& record);
 
 // Called for each item in its order. False: the item makes no sense, which ends the reading. Parts
 // of an effect or a lock may be moved out of it.

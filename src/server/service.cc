@@ -92,7 +92,7 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   void work();
   Commit look();
   bool settle();
-  Commit commit(const Shard::Outbound& batch, bool may_wait);
+  Commit commit(Shard::Outbound batch, bool may_wait);
   bool wait_for_room() HOLDFAST_EXCLUDES(mutex);
   void report(Commit done);
 
@@ -168,8 +168,8 @@ Result<void> Service::Impl::recover() {
   drift = base::wall_minus_boot();
 
   // The floor of this term's tokens is committed before anything is granted.
-  const auto first = shard->take_batch();
-  if (commit(*first, /*may_wait=*/false) != Commit::kCommitted) {
+  auto first = shard->take_batch();
+  if (commit(*std::move(first), /*may_wait=*/false) != Commit::kCommitted) {
     return Error(Errc::kUnavailable, "cannot start: " + journal->reason());
   }
   if (!settle()) return Error(Errc::kUnavailable, "cannot start: " + journal->reason());
@@ -224,7 +224,7 @@ void Service::Impl::flush(bool has_waited) {
       hand_over(*std::move(batch));
       break;
     }
-    take_result({commit(*batch, /*may_wait=*/false), {}});
+    take_result({commit(*std::move(batch), /*may_wait=*/false), {}});
     if (stopped) return;
   }
   arm();
@@ -384,15 +384,15 @@ std::unique_ptr<Journal> Service::Impl::stop() {
   while (!stopped) {
     if (!left) left = shard->take_batch();
     if (!left) break;
-    const Commit done = commit(*left, /*may_wait=*/false);
+    const Commit done = commit(*std::move(left), /*may_wait=*/false);
     left.reset();
     take_result({done, journal->reason()});
   }
   // Only clients' leases count: a wait after a restore has promised nothing.
   while (!stopped && settled) {
-    const auto batch = shard->take_closing_batch(boot_now());
+    auto batch = shard->take_closing_batch(boot_now());
     // Without room for it the next start extends all leases, as after a crash.
-    if (!batch || commit(*batch, /*may_wait=*/false) != Commit::kCommitted) break;
+    if (!batch || commit(*std::move(batch), /*may_wait=*/false) != Commit::kCommitted) break;
     shard->committed();
   }
   if (!std::exchange(stopped, true)) {
@@ -416,7 +416,7 @@ void Service::Impl::work() {
     if (const Commit seen = look(); seen != Commit::kCommitted) return report(seen);
     // Clients wait for a batch, and nobody waits for the compactor.
     if (batch) {
-      report(commit(*batch, /*may_wait=*/true));
+      report(commit(*std::move(batch), /*may_wait=*/true));
       continue;
     }
     switch (compactor->step()) {
@@ -451,8 +451,9 @@ bool Service::Impl::settle() {
 }
 
 // Full is no failure (rule 54): the same batch is committed once there is room.
-Commit Service::Impl::commit(const Shard::Outbound& batch, bool may_wait) {
+Commit Service::Impl::commit(Shard::Outbound batch, bool may_wait) {
   if (batch.bytes.empty()) return journal->confirm();
+  if (keeps) batch.add_checksum();
   for (bool told = false;;) {
     Commit done = Commit::kCommitted;
     while (done == Commit::kCommitted && compactor->must_finish()) done = compactor->step();

@@ -54,6 +54,14 @@ std::string_view name_of(const machine::Action& action) {
       action);
 }
 
+bool leaves_tombstone(const machine::Action& action) {
+  return std::visit(
+      [](const auto& one) {
+        return requires { one.tombstone; };
+      },
+      action);
+}
+
 // With a number, marks refuse what comes late.
 machine::Action with_tombstone(const Request& request) {
   machine::Action action = request.action;
@@ -83,7 +91,10 @@ using Version = std::optional<std::uint64_t>;
 // Among the names of locks, which have no control characters.
 std::string place_of(const std::string& key) { return '\n' + key; }
 
-std::size_t hash_of(std::string_view name) { return std::hash<std::string_view>()(name); }
+// A name as a member of a set of ids: two names with one hash count as one.
+AcquisitionId place_of_name(std::string_view name) {
+  return {0, std::hash<std::string_view>()(name)};
+}
 
 bool lets_go(const Request& request) {
   return as<machine::Release>(request) != nullptr || as<machine::Cancel>(request) != nullptr;
@@ -169,7 +180,7 @@ std::optional<Error> Shard::refuse(Instant boot, const Request& request) {
   }
   // The second half of the room is for clients that let go: their locks are of use to others.
   const std::size_t most = options_.client_backlog * (lets_go(request) ? 2 : 1);
-  const ClientPtr who = client(request.client);
+  const ClientPtr& who = client(request.client);
   if (who->backlog >= most || backlog_ >= most * kClientsShare) {
     return Error(Errc::kQueueFull, "too much is being committed: ask again in a moment");
   }
@@ -195,12 +206,18 @@ std::optional<Reply> Shard::refuse_late(const Request& request) {
 
 Answer Shard::apply(const Request& request) {
   if (const auto late = refuse_late(request)) return {*late, now_, {}, {}};
-  const auto* renewal = as<machine::Renew>(request);
-  const Reply reply =
-      renewal != nullptr ? renew(*renewal) : step(with_tombstone(request), id_of(request.action));
+  const Reply reply = perform(request);
   if (asks_otherwise(request)) return complete(request, {.outcome = Outcome::kMismatch});
   note_mark(request, reply);
   return complete(request, reply);
+}
+
+Reply Shard::perform(const Request& request) {
+  if (const auto* renewal = as<machine::Renew>(request)) return renew(*renewal);
+  const AcquisitionId own = id_of(request.action);
+  // Most requests are acquires, and a copy of an action costs as much as its step.
+  if (!leaves_tombstone(request.action)) return step(request.action, own);
+  return step(with_tombstone(request), own);
 }
 
 // Clients that number their requests draw an id for each acquisition, so these may have been
@@ -248,7 +265,7 @@ Reply Shard::step(const machine::Action& action, const AcquisitionId& own) {
     // The recovery extends every lease by this much (rule 33).
     const Duration recorded = effect.was_holder ? effect.ttl : effect.waiter_ttl;
     if (own_extension && effect.lease <= recorded) continue;
-    note(std::move(effect), own);
+    note(effect, own);
   }
   return reply;
 }
@@ -268,28 +285,29 @@ void Shard::count(const Effect& effect) {
   }
 }
 
-void Shard::note(Effect effect, const AcquisitionId& own) {
+// The effect is moved into the batch.
+void Shard::note(Effect& effect, const AcquisitionId& own) {
   count(effect);
   filling_.writer.add_effect(effect);
   if (effect.id) filling_.ids.insert(effect.id);
-  filling_.names.insert(hash_of(effect.name));
+  filling_.names.insert(place_of_name(effect.name));
   if (effect.kind == EffectKind::kBroken) {
     traces_.leave(effect.name, {effect.token, effect.owner});
   }
-  Change told;
+  Change& told = filling_.told.emplace_back();
+  told.at = now_;
   // The client of a ticket is told of its grant or its end, unless its own request did that: then
   // the answer tells it.
-  const auto route = routes_.find(effect.id);
   const bool ends = machine::ends_ticket(effect.kind);
-  if (route != routes_.end() && effect.id != own && (ends || effect.kind == EffectKind::kGranted)) {
+  const bool concerns = ends || effect.kind == EffectKind::kGranted;
+  const auto route = concerns ? routes_.find(effect.id) : routes_.end();
+  if (route != routes_.end() && effect.id != own) {
     told.push_to = route->second;
     filling_.pushes = true;
   }
   if (ends && route != routes_.end()) routes_.erase(route);
   if (ends) extended_.erase(effect.id);
   told.effect = std::move(effect);
-  told.at = now_;
-  filling_.told.push_back(std::move(told));
 }
 
 void Shard::note_mark(const Request& request, const Reply& reply) {
@@ -343,7 +361,7 @@ bool Shard::clean(const AcquisitionId& id) const {
 }
 
 bool Shard::clean(std::string_view name) const {
-  const std::size_t key = hash_of(name);
+  const AcquisitionId key = place_of_name(name);
   return !filling_.names.contains(key) && !(under_way_ && under_way_->names.contains(key));
 }
 
@@ -435,7 +453,7 @@ void Shard::keep(Instant boot, const KeepText& wish, Done<std::optional<std::uin
   KeptText next{wish.text, std::max(version + 1, filling_.number)};
   const std::size_t before = filling_.writer.size();
   filling_.writer.add_kept(wish.key, next);
-  filling_.names.insert(hash_of(place));
+  filling_.names.insert(place_of_name(place));
   charge(client({}), before);
   // Later requests work on the new text. Their answers wait for the same commit.
   const Version answer(next.version);
@@ -475,13 +493,14 @@ LockSight Shard::look(const std::string& name) const {
   return found;
 }
 
-Shard::ClientPtr Shard::client(const ClientName& name) {
+const Shard::ClientPtr& Shard::client(const ClientName& name) {
+  if (last_client_ && last_client_->known && last_client_->name == name) return last_client_;
   ClientPtr& found = clients_[name];
   if (!found) {
     found = std::make_shared<Client>();
     found->name = name;
   }
-  return found;
+  return last_client_ = found;
 }
 
 void Shard::forget_client(const ClientName& client) {
@@ -496,7 +515,9 @@ void Shard::charge(const ClientPtr& client, std::size_t bytes_before) {
   if (bytes == 0) return;
   client->backlog += bytes;
   backlog_ += bytes;
-  filling_.bytes[client] += bytes;
+  auto& all = filling_.bytes;
+  if (all.empty() || all.back().first != client) all.emplace_back(client, 0);
+  all.back().second += bytes;
 }
 
 void Shard::advance(Instant boot) {
@@ -580,8 +601,13 @@ std::optional<Shard::Outbound> Shard::take_batch() {
   const bool writes = has_bytes() || !confirms_;
   Batch next(filling_.number + (writes ? 1 : 0), filling_.turn + 1);
   next.told.reserve(filling_.told.size());
+  next.waiting.reserve(filling_.waiting.size());
+  next.bytes.reserve(filling_.bytes.size());
+  next.ids.reserve(filling_.ids.size());
+  next.names.reserve(filling_.names.size());
   under_way_.emplace(std::exchange(filling_, std::move(next)));
-  return Outbound{under_way_->number, writes ? under_way_->writer.finish(now_) : std::string()};
+  return Outbound{under_way_->number,
+                  writes ? under_way_->writer.finish_unsummed(now_) : std::string()};
 }
 
 std::optional<Shard::Outbound> Shard::take_closing_batch(Instant boot) {

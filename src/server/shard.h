@@ -18,12 +18,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "src/server/axis.h"
@@ -83,9 +83,14 @@ class Shard {
   struct Outbound {
     std::uint64_t number = 0;
     std::string bytes;  // Empty: there is nothing to write, but a commit is waited for.
+
+    // Completes the bytes, once. The journal's thread does it, because the loop has enough to do.
+    void add_checksum() {
+      if (!bytes.empty()) server::add_checksum(bytes);
+    }
   };
-  // The next batch to be committed, if none is under way and there is something. The caller answers
-  // by committed() or fail().
+  // The next batch to be committed, if none is under way and there is something. The caller adds
+  // the checksum, commits, and answers by committed() or fail().
   std::optional<Outbound> take_batch();
   // Whether take_batch() would have bytes.
   bool has_bytes() const { return !filling_.writer.empty(); }
@@ -149,9 +154,10 @@ class Shard {
     std::vector<Later> waiting;
     // The acquisitions that it changes, and the hashes of its locks and kept texts: where two names
     // share one, an answer waits for a commit that it did not need.
-    std::unordered_set<machine::AcquisitionId, HashOfId> ids;
-    std::unordered_set<std::size_t> names;
-    std::map<ClientPtr, std::size_t> bytes;
+    IdSet ids;
+    IdSet names;
+    // Of the clients' requests. A client may be here more than once.
+    std::vector<std::pair<ClientPtr, std::size_t>> bytes;
   };
 
   // Why the request is not applied; nullopt: it is.
@@ -159,10 +165,11 @@ class Shard {
   std::optional<machine::Reply> refuse_late(const Request& request);
   bool asks_otherwise(const Request& request) const;
   Answer apply(const Request& request);
+  machine::Reply perform(const Request& request);
   machine::Reply step(const machine::Action& action, const machine::AcquisitionId& own);
   machine::Reply renew(const machine::Renew& renew);
   void count(const machine::Effect& effect);
-  void note(machine::Effect effect, const machine::AcquisitionId& own);
+  void note(machine::Effect& effect, const machine::AcquisitionId& own);
   void note_mark(const Request& request, const machine::Reply& reply);
   Answer complete(const Request& request, const machine::Reply& reply);
   bool may_leave(const Request& request, const Answer& answer, bool was_clean) const;
@@ -173,7 +180,7 @@ class Shard {
   void answer_read(const std::string& name, Done<T> done, T answer);
   LockSight look(const std::string& name) const;
   static Error uncommitted(std::string_view name);
-  ClientPtr client(const ClientName& name);
+  const ClientPtr& client(const ClientName& name);
   void advance(machine::Instant boot);
   void look_at_deadline(machine::Instant boot);
   void charge(const ClientPtr& client, std::size_t bytes_before);
@@ -200,6 +207,8 @@ class Shard {
   KeptTexts kept_;
   std::unordered_map<machine::AcquisitionId, ClientPtr, HashOfId> routes_;
   std::unordered_map<ClientName, ClientPtr> clients_;
+  // The one that asked last, because a request looks for its client several times.
+  ClientPtr last_client_;
   // Acquisitions whose lease the recovery extended, until a request of this term sets its end.
   IdSet extended_;
   Batch filling_;

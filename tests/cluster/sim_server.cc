@@ -176,8 +176,9 @@ bool SimServer::start() {
   return true;
 }
 
-Commit SimServer::commit(const server::Shard::Outbound& batch, bool may_wait) {
+Commit SimServer::commit(server::Shard::Outbound batch, bool may_wait) {
   if (batch.bytes.empty()) return journal_->confirm();
+  batch.add_checksum();
   for (;;) {
     Commit done = Commit::kCommitted;
     while (done == Commit::kCommitted && compactor_->must_finish()) done = compactor_->step();

@@ -50,7 +50,7 @@ class SimServer final : private server::ServiceListener {
   void work();
   void report(server::Commit done);
   void close();
-  server::Commit commit(const server::Shard::Outbound& batch, bool may_wait);
+  server::Commit commit(server::Shard::Outbound batch, bool may_wait);
   template <typename F>
   void wait(Nanos most, F&& over);
   void wake();

@@ -83,6 +83,7 @@ class ShardRig final : private ServiceListener {
   }
   void finish() {
     if (!outbound_->bytes.empty()) {
+      outbound_->add_checksum();
       static_cast<void>(journal_->commit(outbound_->number, outbound_->bytes));
     }
     shard_->committed();

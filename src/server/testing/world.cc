@@ -246,6 +246,7 @@ void World::drive_journal() {
   if (dice_.one_in(25)) return crash();
   if (!outbound_) {
     outbound_ = shard_->take_batch();
+    if (outbound_) outbound_->add_checksum();
     durable_ = false;
     if (outbound_ && dice_.one_in(2)) return;
   }
@@ -299,6 +300,7 @@ void World::start() {
   auto first = shard_->take_batch();
   while (compactor_->must_finish()) static_cast<void>(compactor_->step());
   if (!first) return fail("a term begins with a record");
+  first->add_checksum();
   if (journal_->commit(first->number, first->bytes) != Commit::kCommitted) {
     return fail("a term's first record cannot be committed");
   }
@@ -465,7 +467,11 @@ void World::check_fold() {
 // The clients go, the server stays: everything ends.
 void World::settle() {
   const auto commit_all = [&] {
-    while (outbound_ || (outbound_ = shard_->take_batch())) {
+    const auto next = [&] {
+      if (!outbound_ && (outbound_ = shard_->take_batch())) outbound_->add_checksum();
+      return outbound_.has_value();
+    };
+    while (next()) {
       while (compactor_->must_finish()) static_cast<void>(compactor_->step());
       if (!durable_) {
         const Commit done = journal_->commit(outbound_->number, outbound_->bytes);
