@@ -93,7 +93,7 @@ std::string place_of(const std::string& key) { return '\n' + key; }
 
 // A name as a member of a set of ids: two names with one hash count as one.
 AcquisitionId place_of_name(std::string_view name) {
-  return {0, std::hash<std::string_view>()(name)};
+  return {0, machine::hash_of(name, 0)};
 }
 
 bool lets_go(const Request& request) {

@@ -57,6 +57,7 @@ class RequestReader {
   // The number after the sign.
   Part read_length(char sign, std::size_t most, std::size_t& length);
   Part read_word();
+  void read_short_words();
   Part read_words();
   Part malformed(const char* what) {
     wrong_ = what;
