@@ -70,7 +70,7 @@ class Marks {
   std::size_t locks_per_client_;
   std::size_t clients_;
   Known known_;
-  // What find() has found last, because a request asks for its client several times.
+  // The client that find() was asked for last: a request asks for it several times.
   mutable Known::const_pointer last_ = nullptr;
   Ages by_age_;  // The clients, the one that was seen least recently first.
 };

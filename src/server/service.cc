@@ -15,6 +15,7 @@
 #include "src/base/thread.h"
 #include "src/port/boot_timer.h"
 #include "src/server/compactor.h"
+#include "src/server/journal/gathering.h"
 #include "src/server/recovery.h"
 #include "src/server/shard.h"
 
@@ -107,6 +108,8 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   std::optional<base::BootInstant> armed;
   std::optional<port::BootTimer> departure;  // It ends the wait of a batch that has time.
   std::optional<base::BootInstant> leaves_at;
+  Gathering gathering;                           // A shared journal's.
+  std::size_t under_way = 0;                     // The answers that wait for the batch under way.
   std::optional<port::BootTimer> lead_timer;     // A shared journal's.
   std::optional<base::BootInstant> handed_over;  // To the journal's thread: the batch under way.
   base::BootInstant next_confirm{};
@@ -217,8 +220,14 @@ void Service::Impl::flush(bool has_waited) {
     if (!leaves_at) arm_departure(now + kLazyCommit);
     if (now < *leaves_at) return arm();
   }
+  const std::size_t answers = shard->waiting_answers();
+  if (lead_timer && !has_waited && gathering.goes_on(now, answers)) {
+    if (!leaves_at) arm_departure(gathering.until());
+    return arm();
+  }
   while (auto batch = shard->take_batch()) {
     handed_over = now;
+    under_way = answers;
     next_confirm = now + kBetweenConfirms;
     if (keeps) {
       hand_over(*std::move(batch));
@@ -334,7 +343,9 @@ void Service::Impl::look_at_disk(const DiskSpace& seen) {
 void Service::Impl::take_result(const CommitResult& taken) {
   if (handed_over && taken.commit == Commit::kCommitted) {
     ++commits;
-    commit_time += base::BootClock::now() - *handed_over;
+    const base::BootInstant now = base::BootClock::now();
+    commit_time += now - *handed_over;
+    gathering.committed(*handed_over, now, under_way, shard->waiting_answers());
   }
   handed_over.reset();
   shard->set_full(false);

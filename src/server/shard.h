@@ -94,6 +94,8 @@ class Shard {
   std::optional<Outbound> take_batch();
   // Whether take_batch() would have bytes.
   bool has_bytes() const { return !filling_.writer.empty(); }
+  // The answers that wait for that batch.
+  std::size_t waiting_answers() const { return filling_.waiting.size(); }
   // Nobody waits for it: it holds releases that are answered already, and no grant. Whoever comes
   // next may share its commit.
   bool has_time() const;
@@ -156,7 +158,7 @@ class Shard {
     // share one, an answer waits for a commit that it did not need.
     IdSet ids;
     IdSet names;
-    // Of the clients' requests. A client may be here more than once.
+    // The bytes of each client's requests. A client may be here more than once.
     std::vector<std::pair<ClientPtr, std::size_t>> bytes;
   };
 
