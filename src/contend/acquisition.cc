@@ -311,6 +311,7 @@ void AcquisitionFsm::remove() {
 
 void AcquisitionFsm::on_removed(const Result<bool>& removed) {
   if (removed) {
+    removed_ = *removed;
     const bool by_us = *removed || removal_unanswered_;
     const auto how = was_held_ ? EndStatus::kReleased : EndStatus::kCancelled;
     return end(by_us ? how : EndStatus::kGone);
@@ -352,6 +353,16 @@ void AcquisitionFsm::taken_away() {
 // --- Answers to callers.
 
 bool AcquisitionFsm::waits() const { return told_ && !held() && !leaving() && !ended(); }
+
+bool AcquisitionFsm::can_be_followed() const {
+  return entry_.key.shape == Shape::kExclusive && state_ >= State::kListing && !ended() &&
+         !keeping_;
+}
+
+std::optional<machine::Token> AcquisitionFsm::handed_off() const {
+  if (!ended() || !removed_ || !was_held_ || !held_alone() || keeping_) return std::nullopt;
+  return token();
+}
 
 bool AcquisitionFsm::may_be_watching() const {
   return state_ >= State::kListing && state_ <= State::kSessionLost;

@@ -332,6 +332,11 @@ class AcquisitionFsm {
   bool ended() const { return state_ == State::kEnded; }
   bool leaving() const;
   bool waits() const;  // It waits, and its owner was told so.
+  // Its contender is exclusive and lives by the session, so this client is the first to know of its
+  // end. A waiter of the same client that it blocks needs no watch at the store.
+  bool can_be_followed() const;
+  // Its token, if it held alone until the store has confirmed its removal (HandedOff::last).
+  std::optional<machine::Token> handed_off() const;
   bool may_be_watching() const;
   bool system() const { return entry_.key.shape == Shape::kShrink; }
   // Perhaps it is not its session's any more.
@@ -568,6 +573,7 @@ class AcquisitionFsm {
   bool perhaps_weakened_ = false;    // It may not have held alone all the time.
   bool was_held_ = false;            // Leaving: it held.
   bool removal_unanswered_ = false;  // A removal that failed was perhaps applied.
+  bool removed_ = false;             // The store has removed it, for this client.
 
   // A program may hold 100,000 locks, so the members that a holder does not need are behind these.
   std::unique_ptr<View> view_;        // Until it holds or leaves.

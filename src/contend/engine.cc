@@ -42,6 +42,8 @@ void Engine::follow_up(const RunningPtr& running, bool held_before, Actions& act
   if (held_before && !acquisition.held()) {
     if (const RunningPtr upgrade = upgrade_of(acquisition)) step(upgrade, Leave{});
   }
+  // Before its own actions, because the next holder waits for them.
+  if (running->waiting && !acquisition.can_be_followed()) wake_followers(*running);
   for (Action& action : actions) pending_.push_back({running, std::move(action)});
   if (!acquisition.may_be_watching()) end_watch(*running);
   if (acquisition.state() != State::kAwaitingSession) std::erase(awaiting_session_, running);
@@ -199,6 +201,10 @@ void Engine::send(const RunningPtr& running, const Ask& ask, ReadRecord&) {
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, ReadEntry& request) {
+  if (request.watch == Watch::kHandoff) {
+    const RunningPtr before = followed(running->acquisition, *request.entry);
+    if (before) return follow(running, ask, *request.entry, before);
+  }
   WakerPtr waker;
   if (request.watch != Watch::kKeep) {
     waker = watch(running, request.watch, request.entry.get());
@@ -265,7 +271,8 @@ void Engine::send(const RunningPtr& running, const Ask& ask, Remove& request) {
   const AcquisitionFsm& acquisition = running->acquisition;
   const std::string& lock = running->lock();
   auto done = ReplyTo<bool>(*this, running, ask);
-  if (!request.handoff) {
+  // The store need not tell a waiter of this client.
+  if (!request.handoff || has_follower(*running)) {
     return in_session(acquisition.perhaps_kept(), acquisition, ask.deadline,
                       [this, lock, entry = acquisition.entry(), deadline = ask.deadline,
                        done = std::move(done)](std::uint64_t epoch) mutable {
@@ -305,6 +312,57 @@ WakerPtr Engine::watch(const RunningPtr& running, Watch watch, const QueueEntry*
   }
   running->callers().waker = waker;
   return waker;
+}
+
+// --- Waiters behind an acquisition of their own client.
+//
+// The answer to its removal tells the same as an event of the store would, and earlier. Whatever
+// else may end its contender ends it here, too: the session, or a break, of which its client is
+// notified. If such a notification is lost, the waiter's next heartbeat reads the entry.
+
+Engine::RunningPtr Engine::followed(const AcquisitionFsm& waiter, const QueueEntry& entry) const {
+  if (waiter.key().shape != Shape::kExclusive || entry.key.shape != Shape::kExclusive) {
+    return nullptr;
+  }
+  auto at = running_.lower_bound(NameView(waiter.lock(), {}));
+  for (; at != running_.end() && (*at)->lock() == waiter.lock(); ++at) {
+    const AcquisitionFsm& each = (*at)->acquisition;
+    if (each.key() == entry.key && each.entry().order == entry.order) {
+      return each.can_be_followed() && each.epoch() == waiter.epoch() ? *at : nullptr;
+    }
+  }
+  return nullptr;
+}
+
+void Engine::follow(const RunningPtr& waiter, const Ask& ask, const QueueEntry& entry,
+                    const RunningPtr& before) {
+  auto& followers = before->callers().followers;
+  std::erase_if(followers, [](const std::weak_ptr<Waker>& each) { return each.expired(); });
+  followers.push_back(watch(waiter, Watch::kHandoff, &entry));
+  const AcquisitionFsm& known = before->acquisition;
+  Read read{known.details(), known.entry().created, known.entry().modified};
+  step(waiter, Replied{ask.slot, Result<std::optional<Read>>(std::move(read))});
+}
+
+bool Engine::has_follower(const Running& running) {
+  if (!running.waiting) return false;
+  const auto& followers = running.waiting->followers;
+  return std::any_of(followers.begin(), followers.end(),
+                     [](const std::weak_ptr<Waker>& each) { return !each.expired(); });
+}
+
+void Engine::wake_followers(Running& running) {
+  const std::optional<machine::Token> last = running.acquisition.handed_off();
+  for (const auto& each : std::exchange(running.waiting->followers, {})) {
+    const WakerPtr waker = each.lock();
+    if (!waker) continue;
+    if (last) {
+      waker->handed_off(*last);
+    } else {
+      waker->wake();
+    }
+  }
+  running.forget_callers();
 }
 
 // --- Sessions.

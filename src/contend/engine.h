@@ -76,9 +76,12 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
     std::vector<Done<port::AcquisitionState>> downgrades;
     std::vector<Done<bool>> keeps;
     WakerPtr waker;
+    // Of this client's waiters that it blocks: they wait for its end here, not at the store.
+    std::vector<std::weak_ptr<Waker>> followers;
 
     bool none() const {
-      return asks.empty() && ends.empty() && downgrades.empty() && keeps.empty() && !waker;
+      return asks.empty() && ends.empty() && downgrades.empty() && keeps.empty() && !waker &&
+             followers.empty();
     }
   };
   // An acquisition. A program may hold 100,000 locks, and a holder has no callers.
@@ -168,6 +171,12 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void note_record(const std::string& lock, std::uint64_t revision);
   static void end_watch(Running& running);
   WakerPtr watch(const RunningPtr& running, Watch watch, const QueueEntry* entry);
+  // This client's acquisition with that entry, if the other one may follow it.
+  RunningPtr followed(const AcquisitionFsm& waiter, const QueueEntry& entry) const;
+  void follow(const RunningPtr& waiter, const Ask& ask, const QueueEntry& entry,
+              const RunningPtr& before);
+  static bool has_follower(const Running& running);
+  static void wake_followers(Running& running);
 
   // --- Sessions.
   void on_session_opened(const RunningPtr& running, const Result<SessionView>& opened);
