@@ -76,7 +76,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
     std::vector<Done<port::AcquisitionState>> downgrades;
     std::vector<Done<bool>> keeps;
     WakerPtr waker;
-    // Of this client's waiters that it blocks: they wait for its end here, not at the store.
+    // The watches of waiters of this client that it blocks. They watch it here, not at the store.
     std::vector<std::weak_ptr<Waker>> followers;
 
     bool none() const {
