@@ -55,6 +55,7 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
   std::string text = contend::to_text(details);
   write.joins = may_join();
   write.bytes = bytes_about(path) + text.size() * 4 / 3;
+  if (write.joins) write.enters = path;
   write.steps = [this, path, folder, text = std::move(text),
                  id = session_->id()](Transaction& all) {
     all.check_not_exists(path).lock(path, text, id, gate_.flags()).get_tree(folder);
@@ -171,6 +172,7 @@ void ConsulBackend::remove_as(std::uint64_t epoch, const std::string& lock, cons
               .done = {},
               .joins = may_join(),
               .bytes = bytes_about(path)};
+  if (write.joins) write.removes = path;
   // Built when the write's turn comes, because the contender may pass the gate until then.
   write.steps = [this, path, lock, left, index = written_at(place),
                  id = session_->id()](Transaction& all) {

@@ -113,6 +113,52 @@ TEST_F(ConsulBatchTest, MoreThanATransactionTakesGoInSeveral) {
   EXPECT_LE(transactions() - before, 6U);
 }
 
+// The next holder waits for the removal, and the others only for their places.
+TEST_F(ConsulBatchTest, ARemovalPassesTheEntriesThatWaitInItsLock) {
+  Party alice(url());
+  alice.session();
+  ASSERT_TRUE(enter(alice, {{"a", 1}})[0]);
+  constexpr std::uint64_t kEntries = 8;
+  const auto epoch = alice.session().epoch;
+  std::vector<std::uint64_t> answered;  // By the loop.
+  std::promise<void> all;
+  alice.with([&](contend::Backend& backend) {
+    const auto until = BootClock::now() + 20s;
+    const auto note = [&](std::uint64_t id, bool good) {
+      EXPECT_TRUE(good) << id;
+      answered.push_back(id);
+      if (answered.size() == kEntries + 1) all.set_value();
+    };
+    Details details;
+    details.session = "tag";
+    for (std::uint64_t id = 2; id < 2 + kEntries; ++id) {
+      backend.enter(epoch, "a", Party::key(id), details, until,
+                    [note, id](const Result<Entered>& entered) { note(id, entered.has_value()); });
+    }
+    backend.remove(epoch, "a", QueueEntry{Party::key(1), 0}, until,
+                   [note](const Result<bool>& removed) { note(1, removed && *removed); });
+  });
+  all.get_future().get();
+  const auto removal = std::find(answered.begin(), answered.end(), 1) - answered.begin();
+  EXPECT_LE(removal, 2) << "it waited for the entries";
+  std::erase(answered, 1);
+  EXPECT_TRUE(std::is_sorted(answered.begin(), answered.end())) << "entries keep their order";
+  // A name that comes again waits for its removal.
+  std::promise<Result<Entered>> entered;
+  alice.with([&](contend::Backend& backend) {
+    const auto until = BootClock::now() + 20s;
+    backend.remove(epoch, "a", QueueEntry{Party::key(2), 0}, until, [](const Result<bool>&) {});
+    Details details;
+    details.session = "tag";
+    backend.enter(epoch, "a", Party::key(2), details, until,
+                  [&](Result<Entered> answer) { entered.set_value(std::move(answer)); });
+  });
+  const auto last = entered.get_future().get();
+  ASSERT_TRUE(last) << why(last);
+  EXPECT_EQ(last->listing.queue.size(), kEntries);
+  EXPECT_EQ(last->listing.queue.back().key, Party::key(2));
+}
+
 TEST_F(ConsulBatchTest, WhatIsThereAlreadyKeepsNobodyOut) {
   Party alice(url());
   const auto first = alice.enter("b", 1);

@@ -62,11 +62,27 @@ std::optional<Error> Writes::refusal_of(const Write& write) const {
   return std::nullopt;
 }
 
-// Sends the first write of the chain, which stays there until its answer.
+// Sends the first write of the chain, and the first removal if only entries of others are before
+// it. They stay there until their answers.
 void Writes::step(const std::string& lock) {
-  const auto chain = chains_.find(lock);
-  if (fencing_ || stopped_ || chain == chains_.end() || chain->second.front()->busy) return;
-  const EntryPtr entry = chain->second.front();
+  const auto found = chains_.find(lock);
+  if (fencing_ || stopped_ || found == chains_.end()) return;
+  const std::deque<EntryPtr>& chain = found->second;
+  const EntryPtr first = chain.front();
+  const auto other = std::find_if(chain.begin(), chain.end(),
+                                  [](const EntryPtr& each) { return each->write.enters.empty(); });
+  EntryPtr removal;
+  if (other != chain.end() && other != chain.begin() && !(*other)->write.removes.empty()) {
+    const bool free = std::none_of(chain.begin(), other, [&](const EntryPtr& each) {
+      return each->write.enters == (*other)->write.removes;
+    });
+    if (free) removal = *other;
+  }
+  if (removal && !removal->busy) start(lock, removal);
+  if (!first->busy) start(lock, first);
+}
+
+void Writes::start(const std::string& lock, const EntryPtr& entry) {
   entry->busy = true;
   const Write& write = entry->write;
   // An earlier write of this lock may still be applied, so even a refusal waits for the fence.
@@ -224,8 +240,9 @@ void Writes::raise_fence() {
   // An unsent part waits for its turn again, until its deadline (drop_late()).
   batches_ = contend::BatchQueue<EntryPtr>(kLimits);
   for (const auto& [lock, chain] : chains_) {
-    Entry& first = *chain.front();
-    if (std::exchange(first.queued, false)) first.busy = false;
+    for (const EntryPtr& each : chain) {
+      if (std::exchange(each->queued, false)) each->busy = false;
+    }
   }
   fencing_epoch_ = session_.epoch();
   retry_fence();

@@ -10,8 +10,9 @@
 // wherever it still is. Other writes under way are refused for that, and sent again. So late
 // duplicates, also those by libcurl or by Consul's forwarding, cannot create an unknown contender.
 //
-// Guarantee: writes about one lock are sent one after the other, in the order of the calls. Each is
-// answered once, not inline: kLost (not the session of `epoch`), kUnavailable (not sent by the
+// Guarantee: writes about one lock are sent one after the other, in the order of the calls. But a
+// removal does not wait for the entries of other contenders before it, and runs beside one of them.
+// Each is answered once, not inline: kLost (not the session of `epoch`), kUnavailable (not sent by the
 // deadline, or surely not applied), kOutcomeUnknown, or errors.h's error for a refusal.
 // Thread-safety: the loop only. Time: boot time.
 #pragma once
@@ -47,6 +48,11 @@ struct Write {  // A requested write.
   // lock's folder.
   bool joins = false;
   std::size_t bytes = 0;  // The approximate size, if it joins.
+  // The contender's key, if it only enters or removes that one. A removal does not wait for the
+  // entries of others in its lock: the next holder waits for it. All other writes of a lock go one
+  // after the other.
+  std::string enters{};
+  std::string removes{};
 };
 
 class Writes : public std::enable_shared_from_this<Writes> {
@@ -88,6 +94,7 @@ class Writes : public std::enable_shared_from_this<Writes> {
   };
 
   void step(const std::string& lock);
+  void start(const std::string& lock, const std::shared_ptr<Entry>& entry);
   std::optional<Error> refusal_of(const Write& write) const;
   void send_batch();
   void send_call(Call call, base::BootInstant deadline);
