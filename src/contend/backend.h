@@ -11,10 +11,10 @@
 // Callbacks of the client library on its own threads reach the engine only by such tasks.
 //
 // Order: operations of one session about one folder take effect in the order of the calls, except
-// that the removal of one contender may overtake the entries of others. After a
-// lost connection, no request from before it is applied after the answer to a later one.
-// (ZooKeeper: one connection, and the leader refuses the old one. etcd: a request whose outcome is
-// unknown is followed up by a read before the next is sent.)
+// that the removal of one contender may overtake the entries of others. After a lost connection, no
+// request from before it is applied after the answer to a later one. (ZooKeeper: one connection,
+// and the leader refuses the old one. etcd: a request whose outcome is unknown is followed up by a
+// read before the next is sent.)
 //
 // Errors, the same for all operations: kUnavailable (surely not applied, and never will be),
 // kOutcomeUnknown (the engine looks again), kLost (`epoch` is not the current session: nothing was

@@ -12,8 +12,8 @@
 //
 // Guarantee: writes about one lock are sent one after the other, in the order of the calls. But a
 // removal does not wait for the entries of other contenders before it, and runs beside one of them.
-// Each is answered once, not inline: kLost (not the session of `epoch`), kUnavailable (not sent by the
-// deadline, or surely not applied), kOutcomeUnknown, or errors.h's error for a refusal.
+// Each write is answered once, not inline: kLost (not the session of `epoch`), kUnavailable (not
+// sent by the deadline, or surely not applied), kOutcomeUnknown, or errors.h's error for a refusal.
 // Thread-safety: the loop only. Time: boot time.
 #pragma once
 
