@@ -352,7 +352,9 @@ bool Engine::has_follower(const Running& running) {
 }
 
 void Engine::wake_followers(Running& running) {
-  const std::optional<machine::Token> last = running.acquisition.handed_off();
+  // In another library's folder a contender of a kind that does not queue is seen by a listing only.
+  const std::optional<machine::Token> last =
+      backend_.keeps_record() ? running.acquisition.handed_off() : std::nullopt;
   for (const auto& each : std::exchange(running.waiting->followers, {})) {
     const WakerPtr waker = each.lock();
     if (!waker) continue;

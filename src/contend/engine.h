@@ -176,7 +176,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void follow(const RunningPtr& waiter, const Ask& ask, const QueueEntry& entry,
               const RunningPtr& before);
   static bool has_follower(const Running& running);
-  static void wake_followers(Running& running);
+  void wake_followers(Running& running);
 
   // --- Sessions.
   void on_session_opened(const RunningPtr& running, const Result<SessionView>& opened);
