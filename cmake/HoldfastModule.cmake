@@ -304,7 +304,7 @@ macro(holdfast_label_sanitized name)
   list(REMOVE_DUPLICATES arg_LABELS)
 endmacro()
 
-# scripts/test runs eight plain tests per processor at once, since most of them wait for leases and
+# scripts/test runs ten plain tests per processor at once, since most of them wait for leases and
 # processes: one that keeps a processor busy takes the place of eight, and 40% of one that of four.
 function(holdfast_share_of_processors share busy)
   set(places 1)
