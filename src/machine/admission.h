@@ -23,7 +23,7 @@ namespace holdfast::machine {
 struct Occupancy {
   std::uint32_t exclusive = 0;
   std::uint32_t shared = 0;
-  std::uint64_t permits = 0;
+  std::uint32_t permits = 0;  // Within the capacity, so it cannot overflow.
 
   constexpr void add(const Mode& mode);
   constexpr void remove(const Mode& mode);  // The ticket was added before.
@@ -60,7 +60,7 @@ constexpr bool Occupancy::admits(const Mode& mode, std::uint32_t capacity) const
     case ModeKind::kExclusive: return empty();
     case ModeKind::kShared: return exclusive == 0 && permits == 0;
     case ModeKind::kPermits:
-      return exclusive == 0 && shared == 0 && permits + mode.permits <= capacity;
+      return exclusive == 0 && shared == 0 && std::uint64_t{permits} + mode.permits <= capacity;
   }
   return false;
 }

@@ -45,7 +45,7 @@ Reply LockMachine::Impl::on(const Acquire& acquire) {
   if (!admits_newcomer(acquire, index)) {
     const Lock& lock = table.lock(index);
     if (!acquire.may_wait) return {.outcome = Outcome::kBusy, .next_expiry = next_expiry(lock)};
-    if (acquire.max_waiters != 0 && lock.waiters.count >= acquire.max_waiters) {
+    if (acquire.max_waiters != 0 && lock.extras().waiters.count >= acquire.max_waiters) {
       return {.outcome = Outcome::kQueueFull};
     }
     return enter(acquire, index, /*granted=*/false);
@@ -97,7 +97,7 @@ std::optional<Outcome> LockMachine::Impl::refusal(const Acquire& acquire, LockIn
     return Outcome::kInvalid;
   }
   // Each of two upgrades would wait for the other's shared ticket.
-  if (table.lock(index).upgrade != kNone) return Outcome::kWouldDeadlock;
+  if (table.lock(index).extras().upgrade != kNone) return Outcome::kWouldDeadlock;
   return std::nullopt;
 }
 
@@ -105,7 +105,8 @@ bool LockMachine::Impl::admits_newcomer(const Acquire& acquire, LockIndex index)
   if (index == kNone || !table.lock(index).has_tickets()) return true;
   const Lock& lock = table.lock(index);
   if (acquire.upgrade_of) return lock.held.admits_upgrade();
-  return lock.waiters.count == 0 && lock.held.admits(normalized(acquire.mode), lock.capacity);
+  return lock.extras().waiters.count == 0 &&
+         lock.held.admits(normalized(acquire.mode), lock.capacity);
 }
 
 Reply LockMachine::Impl::enter(const Acquire& acquire, LockIndex index, bool granted) {
@@ -125,6 +126,7 @@ Reply LockMachine::Impl::enter(const Acquire& acquire, LockIndex index, bool gra
   if (granted) {
     grant(added);
   } else {
+    table.wait(added);
     emit_ticket(EffectKind::kQueued, added);
   }
   return reply_for(added);
@@ -176,7 +178,7 @@ Reply LockMachine::Impl::on(const Downgrade& downgrade) {
     case ModeKind::kShared: return {.outcome = Outcome::kDone};
     case ModeKind::kExclusive: break;
   }
-  if (table.ticket(found).base != kNone) {
+  if (table.base_of(found) != kNone) {
     // The upgrade's shared ticket is there still, so ending the upgrade is the downgrade.
     end_ticket(found, EffectKind::kReleased, downgrade.tombstone);
   } else {
@@ -191,7 +193,7 @@ Reply LockMachine::Impl::on(const Break& command) {
   if (index == kNone) return {.outcome = Outcome::kNotHeld};
   TicketIndex at = table.lock(index).holders.head;
   // The token decides: an operator who looked a moment ago must not end the next holder's grant.
-  while (at != kNone && table.ticket(at).token != command.token) at = table.ticket(at).links.next;
+  while (at != kNone && table.ticket(at).token() != command.token) at = table.ticket(at).links.next;
   if (at == kNone) return {.outcome = Outcome::kNotHeld};
   end_ticket(at, EffectKind::kBroken, command.tombstone, command.by);
   return {.outcome = Outcome::kReleased};
@@ -205,14 +207,15 @@ Reply LockMachine::Impl::on(const Resize& resize) {
   if (lock.kind != ModeKind::kPermits) return {.outcome = Outcome::kMismatch};
   if (table.find_tombstone(index, resize.id) != kNone) return {.outcome = Outcome::kGone};
   const TicketIndex known = table.find_ticket(index, resize.id);
-  if (known != kNone && known != lock.shrink) return {.outcome = Outcome::kInvalid};
+  if (known != kNone && known != lock.extras().shrink) return {.outcome = Outcome::kInvalid};
   if (known != kNone && lock.capacity - table.ticket(known).permits == resize.capacity) {
     settle(index);  // An expiry in this step may have made room for it.
     if (table.find_ticket(index, resize.id) == kNone) return {.outcome = Outcome::kDone};
     return reply_for(known);  // A repeated request keeps its place.
   }
   // A later Resize replaces one that waits: a lock has one intended N.
-  if (lock.shrink != kNone) end_ticket(lock.shrink, EffectKind::kCancelled, Duration::zero());
+  const TicketIndex shrink = lock.extras().shrink;
+  if (shrink != kNone) end_ticket(shrink, EffectKind::kCancelled, Duration::zero());
   if (!lock.has_tickets()) return {.outcome = Outcome::kNotHeld};
   if (resize.capacity < lock.capacity) return queue_shrink(resize, index);
   if (resize.capacity > lock.capacity) {
@@ -229,6 +232,7 @@ Reply LockMachine::Impl::queue_shrink(const Resize& resize, LockIndex index) {
   const TicketIndex added =
       table.add_ticket(index, resize.id, Mode::of_permits(difference, lock.capacity));
   table.mark_system(added);
+  table.wait(added);
   emit_ticket(EffectKind::kQueued, added);
   if (next_admissible(lock) != added) return reply_for(added);
   shrink(added);
@@ -241,8 +245,8 @@ Reply LockMachine::Impl::on(const SetValue& set) {
   const TicketIndex found = index == kNone ? kNone : table.find_ticket(index, set.id);
   if (found == kNone || !table.ticket(found).held) return {.outcome = Outcome::kNotHeld};
   Lock& lock = table.lock(index);
-  if (lock.value != set.value) {
-    lock.value = set.value;
+  if (lock.extras().value != set.value) {
+    lock.make_extras().value = set.value;
     Effect& effect = emit(EffectKind::kValueSet, index);
     effect.id = set.id;
     effect.value = set.value;

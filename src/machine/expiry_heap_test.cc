@@ -63,7 +63,7 @@ TEST(ExpiryHeapTest, ARemovedSlotIsNotContained) {
 TEST(ExpiryHeapTest, BehavesLikeASortedListOverRandomChanges) {
   testing::Dice dice(5);
   ExpiryHeap heap;
-  std::map<std::uint32_t, std::pair<Instant, std::uint64_t>> model;
+  std::map<std::uint32_t, std::pair<Instant, std::uint32_t>> model;
   for (int step = 0; step < 20'000; ++step) {
     const auto slot = static_cast<std::uint32_t>(dice.below(80));
     if (model.contains(slot) && dice.one_in(3)) {
@@ -71,13 +71,14 @@ TEST(ExpiryHeapTest, BehavesLikeASortedListOverRandomChanges) {
       model.erase(slot);
     } else {
       // A slot keeps its tie while it is in the heap, as a ticket keeps its id.
-      const std::uint64_t tie = model.contains(slot) ? model[slot].second : dice.below(3);
+      const std::uint32_t tie =
+          model.contains(slot) ? model[slot].second : static_cast<std::uint32_t>(dice.below(3));
       model[slot] = {at(static_cast<std::int64_t>(dice.below(40))), tie};
       heap.put(slot, model[slot].first, tie, kByNumber);
     }
     ASSERT_EQ(heap.size(), model.size());
     if (model.empty()) continue;
-    auto least = std::tuple(Instant::max(), UINT64_MAX, UINT32_MAX);
+    auto least = std::tuple(Instant::max(), UINT32_MAX, UINT32_MAX);
     for (const auto& [each, key] : model) {
       least = std::min(least, std::tuple(key.first, key.second, each));
     }

@@ -179,15 +179,15 @@ LockImage LockMachine::Impl::image_of(LockIndex index) const {
   image.capacity = lock.capacity;
   image.last_token = lock.last_token;
   image.next_order = lock.next_order;
-  image.value = lock.value;
-  for (const List* list : {&lock.holders, &lock.waiters}) {
+  image.value = lock.extras().value;
+  for (const List* list : lock.ticket_lists()) {
     for (TicketIndex at = list->head; at != kNone; at = table.ticket(at).links.next) {
-      image.tickets.push_back(image_of_ticket(table.ticket(at)));
+      image.tickets.push_back(image_of_ticket(at));
     }
   }
   std::sort(image.tickets.begin(), image.tickets.end(),
             [](const TicketImage& a, const TicketImage& b) { return a.order < b.order; });
-  for (TombstoneIndex at = lock.tombstones.head; at != kNone; at = table.tombstone(at).links.next) {
+  for (TombstoneIndex at = lock.tombstones; at != kNone; at = table.tombstone(at).links.next) {
     image.tombstones.push_back({table.tombstone(at).id, table.until_of(at)});
   }
   std::sort(image.tombstones.begin(), image.tombstones.end(),
@@ -195,16 +195,18 @@ LockImage LockMachine::Impl::image_of(LockIndex index) const {
   return image;
 }
 
-TicketImage LockMachine::Impl::image_of_ticket(const Ticket& ticket) const {
+TicketImage LockMachine::Impl::image_of_ticket(TicketIndex index) const {
+  const Ticket& ticket = table.ticket(index);
+  const TicketIndex base = table.base_of(index);
   TicketImage image;
   image.id = ticket.id;
   image.order = ticket.order;
   image.mode = table.mode_of(ticket);
   image.held = ticket.held;
   image.system = ticket.system;
-  if (ticket.base != kNone) image.upgrade_of = table.ticket(ticket.base).id;
-  image.token = ticket.token;
-  image.lease_end = ticket.lease_end;
+  if (base != kNone) image.upgrade_of = table.ticket(base).id;
+  image.token = ticket.token();
+  image.lease_end = table.end_of(index);
   image.seq = ticket.seq;
   image.lease = ticket.lease;
   image.ttl = ticket.ttl;
@@ -220,14 +222,15 @@ void LockMachine::Impl::load(Image& image) {
   lock.kind = image.kind;
   lock.capacity = image.capacity;
   lock.last_token = image.last_token;
-  lock.value = take(image.value);
+  if (!image.value.empty()) lock.make_extras().value = take(image.value);
 
   std::vector<std::pair<Token, TicketIndex>> holders;
   for (auto& ticket : image.tickets) {
     const TicketIndex added = load_ticket(index, ticket);
     table.ticket(added).owner = take(ticket.owner);
-    if (!ticket.held) continue;
-    if (image.tickets.size() == 1) {
+    if (!ticket.held) {
+      table.wait(added);
+    } else if (image.tickets.size() == 1) {
       table.hold(added);
     } else {
       holders.emplace_back(ticket.token, added);
@@ -252,7 +255,7 @@ TicketIndex LockMachine::Impl::load_ticket(LockIndex index, const TicketImage& i
   table.lock(index).next_order = image.order;
   const TicketIndex added = table.add_ticket(index, image.id, image.mode);
   Ticket& ticket = table.ticket(added);
-  ticket.token = image.token;
+  ticket.set_token(image.token);
   ticket.seq = image.seq;
   ticket.lease = image.lease;
   ticket.ttl = image.ttl;

@@ -21,16 +21,22 @@ void LockMachine::Impl::check_last_step() const {
 void LockMachine::Impl::check_all() const {
   check_totals();
   std::size_t tickets = 0;
+  std::size_t indexed = 0;
   std::size_t tombstones = 0;
   for (LockIndex index = 0; index < table.lock_slots(); ++index) {
     const Lock& lock = table.lock(index);
     if (!lock.used) continue;
     check_lock(index);
     check_everything_in(index);
-    tickets += lock.holders.count + lock.waiters.count;
-    tombstones += lock.tombstones.count;
+    tickets += lock.ticket_count();
+    if (lock.indexed) indexed += lock.ticket_count();
+    for (TombstoneIndex at = lock.tombstones; at != kNone; at = table.tombstone(at).links.next) {
+      HOLDFAST_REQUIRE(table.tombstone(at).lock == index, "a tombstone stands in its own lock");
+      ++tombstones;
+    }
   }
   HOLDFAST_REQUIRE(tickets == table.ticket_count(), "every ticket stands in one queue");
+  HOLDFAST_REQUIRE(indexed == table.indexed_count(), "the index has what is searched there");
   HOLDFAST_REQUIRE(tombstones == table.tombstone_count(), "every tombstone belongs to one lock");
 }
 
@@ -43,16 +49,17 @@ void LockMachine::Impl::check_totals() const {
 void LockMachine::Impl::check_lock(LockIndex index) const {
   const Lock& lock = table.lock(index);
   const Occupancy& held = lock.held;
-  const bool upgraded = lock.upgrade != kNone && table.ticket(lock.upgrade).held;
+  const LockExtras& extras = lock.extras();
+  const bool upgraded = extras.upgrade != kNone && table.ticket(extras.upgrade).held;
   HOLDFAST_REQUIRE(held.exclusive <= 1, "at most one exclusive holder");
   HOLDFAST_REQUIRE(held.exclusive == 0 || held.shared == (upgraded ? 1U : 0U),
                    "nobody holds beside an exclusive holder but its own shared ticket");
   if (lock.kind == ModeKind::kPermits) {
     HOLDFAST_REQUIRE(held.permits <= lock.capacity, "permits stay within the capacity");
-    HOLDFAST_REQUIRE(held.exclusive + held.shared == 0 && lock.upgrade == kNone,
+    HOLDFAST_REQUIRE(held.exclusive + held.shared == 0 && extras.upgrade == kNone,
                      "a lock is of one kind");
   } else {
-    HOLDFAST_REQUIRE(held.permits == 0 && lock.shrink == kNone, "a lock is of one kind");
+    HOLDFAST_REQUIRE(held.permits == 0 && extras.shrink == kNone, "a lock is of one kind");
     HOLDFAST_REQUIRE(held.exclusive + held.shared == lock.holders.count, "every holder counts");
   }
   HOLDFAST_REQUIRE(lock.last_token.epoch <= floor.epoch, "epochs grow");
@@ -67,37 +74,37 @@ void LockMachine::Impl::check_everything_in(LockIndex index) const {
   Token last_token{};
   for (TicketIndex at = lock.holders.head; at != kNone; at = table.ticket(at).links.next) {
     const Ticket& ticket = table.ticket(at);
-    HOLDFAST_REQUIRE(ticket.held && !ticket.system, "a holder holds");
-    HOLDFAST_REQUIRE(ticket.token > last_token, "a later grant has a greater token");
-    last_token = ticket.token;
+    HOLDFAST_REQUIRE(ticket.held && !ticket.waits && !ticket.system, "a holder holds");
+    HOLDFAST_REQUIRE(ticket.token() > last_token, "a later grant has a greater token");
+    last_token = ticket.token();
     held.add(table.mode_of(ticket));
   }
   HOLDFAST_REQUIRE(held == lock.held, "the sum of the holders is what they take");
   HOLDFAST_REQUIRE(last_token <= lock.last_token, "no token is above the last one issued");
 
   std::uint64_t last_order = 0;
-  for (TicketIndex at = lock.waiters.head; at != kNone; at = table.ticket(at).links.next) {
+  for (TicketIndex at = lock.extras().waiters.head; at != kNone; at = table.ticket(at).links.next) {
     const Ticket& ticket = table.ticket(at);
-    HOLDFAST_REQUIRE(!ticket.held && ticket.token == Token{}, "a waiter does not hold");
+    HOLDFAST_REQUIRE(ticket.waits && !ticket.held && ticket.token() == Token{},
+                     "a waiter does not hold");
     HOLDFAST_REQUIRE(ticket.order > last_order, "waiters stand in order");
     HOLDFAST_REQUIRE(ticket.permits <= lock.capacity, "a waiter can be admitted one day");
     last_order = ticket.order;
   }
   HOLDFAST_REQUIRE(last_order < lock.next_order, "the next ticket stands last");
 
-  for (const List* list : {&lock.holders, &lock.waiters}) {
+  for (const List* list : lock.ticket_lists()) {
     for (TicketIndex at = list->head; at != kNone; at = table.ticket(at).links.next) {
       const Ticket& ticket = table.ticket(at);
       HOLDFAST_REQUIRE(ticket.lock == index, "a ticket stands in its own lock's queue");
       HOLDFAST_REQUIRE(table.find_ticket(index, ticket.id) == at, "a ticket is found by its id");
       HOLDFAST_REQUIRE(table.find_tombstone(index, ticket.id) == kNone, "a dead id has no ticket");
       HOLDFAST_REQUIRE(ticket.system != table.ticket_ends().contains(at), "a ticket has a lease");
-      HOLDFAST_REQUIRE(ticket.system || table.ticket_ends().end_of(at) == ticket.lease_end,
-                       "a lease ends when its ticket says");
-      HOLDFAST_REQUIRE((ticket.base != kNone) == (at == lock.upgrade), "an upgrade is linked");
-      HOLDFAST_REQUIRE(ticket.base == kNone || (table.ticket(ticket.base).held &&
-                                                table.ticket(ticket.base).lock == index),
-                       "an upgrade's shared ticket holds");
+      const TicketIndex base = table.base_of(at);
+      HOLDFAST_REQUIRE((base != kNone) == (at == lock.extras().upgrade), "an upgrade is linked");
+      HOLDFAST_REQUIRE(
+          base == kNone || (table.ticket(base).held && table.ticket(base).lock == index),
+          "an upgrade's shared ticket holds");
     }
   }
 }

@@ -138,14 +138,16 @@ TicketIndex LockMachine::Impl::next_admissible(const Lock& lock) const {
     return lock.held.admits(table.mode_of(table.ticket(index)), lock.capacity);
   };
   // An upgrade passes the queue, because the waiters wait for its own shared ticket.
-  if (upgrade_is_next(lock)) return lock.upgrade;
+  if (upgrade_is_next(lock)) return lock.extras().upgrade;
   // Only the head may come in: admitting a compatible waiter behind it would starve it.
-  const TicketIndex head = lock.waiters.head;
-  return head != kNone && head != lock.upgrade && admits(head) ? head : kNone;
+  const LockExtras& extras = lock.extras();
+  const TicketIndex head = extras.waiters.head;
+  return head != kNone && head != extras.upgrade && admits(head) ? head : kNone;
 }
 
 bool LockMachine::Impl::upgrade_is_next(const Lock& lock) const {
-  return lock.upgrade != kNone && !table.ticket(lock.upgrade).held && lock.held.admits_upgrade();
+  const TicketIndex upgrade = lock.extras().upgrade;
+  return upgrade != kNone && !table.ticket(upgrade).held && lock.held.admits_upgrade();
 }
 
 // The grant inherits the waiter's lease. Its end, its length and the request that defined them
@@ -168,7 +170,7 @@ void LockMachine::Impl::shrink(TicketIndex index) {
 }
 
 void LockMachine::Impl::drop_larger_than(LockIndex index, std::uint32_t capacity) {
-  for (TicketIndex at = table.lock(index).waiters.head; at != kNone;) {
+  for (TicketIndex at = table.lock(index).extras().waiters.head; at != kNone;) {
     const Ticket& ticket = table.ticket(at);
     const TicketIndex next = ticket.links.next;
     // The new capacity can never admit such a waiter, and it would block everyone behind it.
@@ -223,8 +225,8 @@ void LockMachine::Impl::touch(LockIndex index) {
 // The upgrade of a ticket ends before the ticket, so that what effects build is legal throughout.
 void LockMachine::Impl::end_ticket(TicketIndex index, EffectKind kind, Duration tombstone,
                                    const OwnerPtr& by) {
-  const TicketIndex upgrade = table.lock(table.ticket(index).lock).upgrade;
-  if (upgrade != kNone && table.ticket(upgrade).base == index) {
+  const TicketIndex upgrade = table.lock(table.ticket(index).lock).extras().upgrade;
+  if (upgrade != kNone && table.base_of(upgrade) == index) {
     const bool left = kind != EffectKind::kExpired && !table.ticket(upgrade).held;
     end_one(upgrade, left ? EffectKind::kCancelled : kind, tombstone, by);
   }
@@ -267,7 +269,7 @@ void LockMachine::Impl::extend(TicketIndex index, Duration length, std::uint64_t
   const Instant end = saturating_add(now, length);
   // A shorter end would break what the sender of the earlier renewal counts on. The number stays,
   // too: (seq, lease) names the request that set the end.
-  if (end <= ticket.lease_end) return;
+  if (end <= table.end_of(index)) return;
   ticket.seq = seq;
   ticket.lease = length;
   table.set_end(index, end);
@@ -285,7 +287,7 @@ void LockMachine::Impl::take_token(TicketIndex index) {
   const std::optional<Token> token = next_token(lock.last_token);
   HOLDFAST_REQUIRE(token && *token > lock.last_token, "tokens grow");
   lock.last_token = *token;
-  ticket.token = *token;
+  ticket.set_token(*token);
 }
 
 Reply LockMachine::Impl::reply_for(TicketIndex index) {
@@ -301,21 +303,22 @@ void LockMachine::Impl::describe(Reply& reply) const {
   }
   const Ticket& ticket = table.ticket(subject);
   reply.outcome = ticket.held ? Outcome::kHeld : Outcome::kWaiting;
-  reply.token = ticket.token;
-  reply.lease_end = ticket.lease_end;
+  reply.token = ticket.token();
+  reply.lease_end = table.end_of(subject);
   reply.seq = ticket.seq;
   reply.lease = ticket.lease;
   if (ticket.held) return;
-  reply.position = position_of(ticket);
+  reply.position = position_of(subject);
   reply.next_expiry = next_expiry(table.lock(ticket.lock));
 }
 
-std::uint32_t LockMachine::Impl::position_of(const Ticket& ticket) const {
-  if (ticket.base != kNone) return 0;  // An upgrade passes those ahead of it.
+std::uint32_t LockMachine::Impl::position_of(TicketIndex index) const {
+  if (table.base_of(index) != kNone) return 0;  // An upgrade passes those ahead of it.
+  const Ticket& ticket = table.ticket(index);
   std::uint32_t ahead = 0;
   for (TicketIndex at = ticket.links.previous; at != kNone; at = table.ticket(at).links.previous) {
     if (++ahead <= kWalk) continue;
-    const List& waiters = table.lock(ticket.lock).waiters;
+    const List& waiters = table.lock(ticket.lock).extras().waiters;
     // Beyond that the order numbers give an upper bound, since tickets between may have left.
     const std::uint64_t span = ticket.order - table.ticket(waiters.head).order;
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(span, waiters.count - 1));
@@ -328,7 +331,7 @@ Instant LockMachine::Impl::next_expiry(const Lock& lock) const {
   Instant earliest = Instant::max();
   std::uint32_t left = kWalk;
   for (TicketIndex at = lock.holders.head; at != kNone && left > 0; --left) {
-    earliest = std::min(earliest, table.ticket(at).lease_end);
+    earliest = std::min(earliest, table.end_of(at));
     at = table.ticket(at).links.next;
   }
   return earliest;
@@ -347,11 +350,12 @@ Effect& LockMachine::Impl::emit_ticket(EffectKind kind, TicketIndex index) {
   effect.id = ticket.id;
   effect.order = ticket.order;
   effect.mode = table.mode_of(ticket);
-  if (ticket.base != kNone) effect.upgrade_of = table.ticket(ticket.base).id;
+  const TicketIndex base = table.base_of(index);
+  if (base != kNone) effect.upgrade_of = table.ticket(base).id;
   effect.was_holder = ticket.held;
   effect.system = ticket.system;
-  effect.token = ticket.token;
-  effect.lease_end = ticket.lease_end;
+  effect.token = ticket.token();
+  effect.lease_end = table.end_of(index);
   effect.seq = ticket.seq;
   effect.lease = ticket.lease;
   effect.ttl = ticket.ttl;

@@ -80,13 +80,13 @@ struct LockMachine::Impl {
   void take_token(TicketIndex index);
   Reply reply_for(TicketIndex index);  // Filled in by describe() once the step is over.
   void describe(Reply& reply) const;
-  std::uint32_t position_of(const Ticket& ticket) const;
+  std::uint32_t position_of(TicketIndex index) const;
   Instant next_expiry(const Lock& lock) const;
   Effect& emit(EffectKind kind, LockIndex index);
   Effect& emit_ticket(EffectKind kind, TicketIndex index);
 
   LockImage image_of(LockIndex index) const;
-  TicketImage image_of_ticket(const Ticket& ticket) const;
+  TicketImage image_of_ticket(TicketIndex index) const;
   bool can_load(const LockImage& image) const;
   // Takes owners and values out of an image that is not constant.
   template <class Image>

@@ -41,15 +41,26 @@ class TicketTable {
   std::size_t lock_count() const { return locks_.size(); }
 
   TicketIndex find_ticket(LockIndex lock, AcquisitionId id) const;
-  // Appends a waiter with the next place in the queue.
+  // With the next place in the queue. The ticket stands nowhere until it waits or holds.
   TicketIndex add_ticket(LockIndex lock, AcquisitionId id, const Mode& mode);
-  void hold(TicketIndex index);    // The waiter is a holder now, the newest.
+  void wait(TicketIndex index);    // The new ticket is a waiter now, the last one.
+  void hold(TicketIndex index);    // The new ticket or waiter is a holder now, the newest.
   void weaken(TicketIndex index);  // An exclusive holder is a shared one now.
   void link_upgrade(TicketIndex upgrade, TicketIndex base);
   void mark_system(TicketIndex index);
+  // The shared ticket that this ticket upgrades; kNone: it is no upgrade.
+  TicketIndex base_of(TicketIndex index) const {
+    const LockExtras& extras = locks_[tickets_[index].lock].extras();
+    return extras.upgrade == index ? extras.upgrade_base : kNone;
+  }
   void set_end(TicketIndex index, Instant end);
+  // The end of the ticket's lease. A system ticket has none: the instant is the earliest.
+  Instant end_of(TicketIndex index) const {
+    return ticket_ends_.contains(index) ? ticket_ends_.end_of(index) : Instant{};
+  }
   void remove_ticket(TicketIndex index);
   std::size_t ticket_count() const { return tickets_.size(); }
+  std::size_t indexed_count() const { return ticket_index_.size(); }
   Mode mode_of(const Ticket& ticket) const {
     return {ticket.kind, ticket.permits, locks_[ticket.lock].capacity};
   }
@@ -81,10 +92,18 @@ class TicketTable {
   template <class Items>
   auto tie(const Items& items) const {
     return [this, &items](std::uint32_t a, std::uint32_t b) {
-      if (items[a].id.low != items[b].id.low) return items[a].id.low < items[b].id.low;
+      if (items[a].id != items[b].id) return items[a].id < items[b].id;
       return locks_[items[a].lock].name < locks_[items[b].lock].name;
     };
   }
+
+  static std::uint32_t first_bits(AcquisitionId id) {
+    return static_cast<std::uint32_t>(id.high >> 32U);
+  }
+
+  // A lock with few tickets has none of them in the index, because a walk finds them as fast.
+  void enter_index(TicketIndex index);
+  void leave_index(TicketIndex index);
 
   std::uint64_t hash_id(LockIndex lock, AcquisitionId id) const {
     return mix(locks_[lock].hash ^ id.high, id.low);

@@ -12,7 +12,9 @@ namespace {
 class TicketTableTest : public ::testing::Test {
  protected:
   TicketIndex add(LockIndex to, std::uint64_t low, Mode mode = Mode::shared()) {
-    return table.add_ticket(to, {0, low}, mode);
+    const TicketIndex added = table.add_ticket(to, {0, low}, mode);
+    table.wait(added);
+    return added;
   }
   std::vector<std::uint64_t> ids(const List& list) const {
     std::vector<std::uint64_t> ids;
@@ -34,7 +36,7 @@ TEST_F(TicketTableTest, ALockIsFoundByItsWholeName) {
 }
 
 TEST_F(TicketTableTest, ARemovedLockLeavesNothingToTheNextInItsSlot) {
-  table.lock(lock).value = "v";
+  table.lock(lock).make_extras().value = "v";
   table.lock(lock).last_token = {1, 9};
   table.set_pending(lock, true);
   table.set_exhausted(lock, true);
@@ -53,7 +55,7 @@ TEST_F(TicketTableTest, TicketsLineUpInOrder) {
   add(lock, 5);
   add(lock, 3);
   add(lock, 4);
-  EXPECT_EQ(ids(table.lock(lock).waiters), (Ids{5, 3, 4}));
+  EXPECT_EQ(ids(table.lock(lock).extras().waiters), (Ids{5, 3, 4}));
   EXPECT_EQ(table.ticket(table.find_ticket(lock, {0, 4})).order, 3U);
 }
 
@@ -63,14 +65,14 @@ TEST_F(TicketTableTest, TicketsLeaveFromTheHeadTheMiddleAndTheTail) {
   const TicketIndex c = add(lock, 3);
   const TicketIndex d = add(lock, 4);
   table.remove_ticket(b);
-  EXPECT_EQ(ids(table.lock(lock).waiters), (Ids{1, 3, 4}));
+  EXPECT_EQ(ids(table.lock(lock).extras().waiters), (Ids{1, 3, 4}));
   table.remove_ticket(a);
-  EXPECT_EQ(ids(table.lock(lock).waiters), (Ids{3, 4}));
+  EXPECT_EQ(ids(table.lock(lock).extras().waiters), (Ids{3, 4}));
   table.remove_ticket(d);
-  EXPECT_EQ(ids(table.lock(lock).waiters), Ids{3});
+  EXPECT_EQ(ids(table.lock(lock).extras().waiters), Ids{3});
   table.remove_ticket(c);
-  EXPECT_EQ(table.lock(lock).waiters.tail, kNone);
-  EXPECT_EQ(table.lock(lock).waiters.count, 0U);
+  EXPECT_EQ(table.lock(lock).extras().waiters.tail, kNone);
+  EXPECT_EQ(table.lock(lock).extras().waiters.count, 0U);
   EXPECT_EQ(table.ticket_count(), 0U);
 }
 
@@ -107,14 +109,14 @@ TEST_F(TicketTableTest, RemovingAnUpgradeOrAShrinkUnlinksIt) {
   const TicketIndex upgrade = add(lock, 2, Mode::exclusive());
   table.hold(base);
   table.link_upgrade(upgrade, base);
-  EXPECT_EQ(table.lock(lock).upgrade, upgrade);
+  EXPECT_EQ(table.lock(lock).extras().upgrade, upgrade);
   table.remove_ticket(upgrade);
-  EXPECT_EQ(table.lock(lock).upgrade, kNone);
+  EXPECT_EQ(table.lock(lock).extras().upgrade, kNone);
   const TicketIndex shrink = add(lock, 3);
   table.mark_system(shrink);
-  EXPECT_EQ(table.lock(lock).shrink, shrink);
+  EXPECT_EQ(table.lock(lock).extras().shrink, shrink);
   table.remove_ticket(shrink);
-  EXPECT_EQ(table.lock(lock).shrink, kNone);
+  EXPECT_EQ(table.lock(lock).extras().shrink, kNone);
 }
 
 TEST_F(TicketTableTest, TheEarliestLeaseIsOnTopAndGoesWithItsTicket) {
@@ -127,7 +129,7 @@ TEST_F(TicketTableTest, TheEarliestLeaseIsOnTopAndGoesWithItsTicket) {
   EXPECT_EQ(table.ticket_ends().top(), b);
   table.remove_ticket(b);
   EXPECT_EQ(table.ticket_ends().top(), a);
-  EXPECT_EQ(table.ticket(a).lease_end, at(30));
+  EXPECT_EQ(table.end_of(a), at(30));
   table.remove_ticket(a);
   EXPECT_TRUE(table.ticket_ends().empty());
 }
@@ -143,6 +145,82 @@ TEST_F(TicketTableTest, OneIdInTwoLocksIsTwoTickets) {
   EXPECT_EQ(table.find_ticket(other, {0, 1}), b);
 }
 
+// Few tickets are found by a walk, many by the index; the change is at the fifth.
+TEST_F(TicketTableTest, TicketsAreFoundWhileTheirNumberGrowsAndFalls) {
+  constexpr std::uint64_t kTickets = 12;
+  const auto expect_found = [&](std::uint64_t first, std::uint64_t last) {
+    for (std::uint64_t low = 1; low <= kTickets; ++low) {
+      const TicketIndex found = table.find_ticket(lock, {0, low});
+      ASSERT_EQ(found != kNone, first <= low && low <= last) << low;
+      if (found != kNone) ASSERT_EQ(table.ticket(found).id.low, low);
+    }
+  };
+  for (int round = 0; round < 2; ++round) {
+    for (std::uint64_t low = 1; low <= kTickets; ++low) {
+      const TicketIndex added = add(lock, low);
+      if (low % 2 == 0) table.hold(added);
+      expect_found(1, low);
+    }
+    for (std::uint64_t low = 1; low <= kTickets; ++low) {
+      table.remove_ticket(table.find_ticket(lock, {0, low}));
+      expect_found(low + 1, kTickets);
+    }
+    EXPECT_EQ(table.indexed_count(), 0U);
+  }
+}
+
+TEST_F(TicketTableTest, ATicketMayHoldWithoutHavingWaited) {
+  std::vector<TicketIndex> added;
+  for (std::uint64_t low = 1; low <= 9; ++low) {
+    added.push_back(table.add_ticket(lock, {0, low}, Mode::shared()));
+  }
+  for (const TicketIndex index : added) table.hold(index);
+  EXPECT_EQ(ids(table.lock(lock).holders), (Ids{1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(table.lock(lock).ticket_count(), 9U);
+  for (const TicketIndex index : added) {
+    EXPECT_EQ(table.find_ticket(lock, table.ticket(index).id), index);
+  }
+}
+
+TEST_F(TicketTableTest, EqualEndsAreOrderedByTheWholeIdThenByName) {
+  const LockIndex other = table.add_lock("a name before the other");
+  const std::uint64_t high = 7ULL << 32U;
+  const std::vector<TicketIndex> expected = {
+      table.add_ticket(lock, {6ULL << 32U, 9}, Mode::shared()),
+      table.add_ticket(lock, {high, 5}, Mode::shared()),
+      table.add_ticket(other, {high + 1, 2}, Mode::shared()),
+      table.add_ticket(lock, {high + 1, 2}, Mode::shared()),
+      table.add_ticket(lock, {high + 1, 3}, Mode::shared()),
+  };
+  for (auto at_end = expected.rbegin(); at_end != expected.rend(); ++at_end) {
+    table.wait(*at_end);
+    table.set_end(*at_end, at(10));
+  }
+  for (const TicketIndex index : expected) {
+    EXPECT_EQ(table.ticket_ends().top(), index);
+    table.remove_ticket(index);
+  }
+}
+
+TEST_F(TicketTableTest, TombstonesLeaveFromAnyPlace) {
+  for (const std::uint64_t leaves : {1U, 2U, 3U}) {
+    for (const std::uint64_t low : {1U, 2U, 3U}) table.add_tombstone(lock, {0, low}, at(10));
+    table.remove_tombstone(table.find_tombstone(lock, {0, leaves}));
+    std::vector<std::uint64_t> left;
+    for (TombstoneIndex i = table.lock(lock).tombstones; i != kNone;
+         i = table.tombstone(i).links.next) {
+      left.insert(left.begin(), table.tombstone(i).id.low);
+    }
+    Ids expected = {1, 2, 3};
+    std::erase(expected, leaves);
+    EXPECT_EQ(left, expected);
+    while (table.lock(lock).tombstones != kNone) {
+      table.remove_tombstone(table.lock(lock).tombstones);
+    }
+    EXPECT_TRUE(table.lock(lock).idle());
+  }
+}
+
 TEST_F(TicketTableTest, TombstonesAreFoundMovedAndRemoved) {
   EXPECT_EQ(table.find_tombstone(lock, {0, 1}), kNone);
   const TombstoneIndex a = table.add_tombstone(lock, {0, 1}, at(10));
@@ -153,7 +231,7 @@ TEST_F(TicketTableTest, TombstonesAreFoundMovedAndRemoved) {
   EXPECT_EQ(table.until_of(a), at(30));
   EXPECT_EQ(table.tombstone_ends().top(), b);
   table.remove_tombstone(b);
-  EXPECT_EQ(table.lock(lock).tombstones.count, 1U);
+  EXPECT_EQ(table.lock(lock).tombstones, a);
   EXPECT_FALSE(table.lock(lock).idle());
   table.remove_tombstone(a);
   EXPECT_TRUE(table.lock(lock).idle());
