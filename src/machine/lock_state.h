@@ -63,7 +63,8 @@ struct List {
   std::uint32_t count = 0;
 };
 
-// What most locks never have: a lock gets it with its first waiter, value, upgrade or Resize.
+// Parts that most locks never need: a lock gets them with its first waiter, value or upgrade, or
+// with a Resize.
 struct LockExtras {
   std::string value;
   List waiters;                      // In queue order.

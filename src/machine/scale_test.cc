@@ -115,7 +115,7 @@ TEST(ScaleTest, ManyReadersAndTheirRenewalsAreIndependent) {
   EXPECT_TRUE(machine.inspect("hot")->tickets[0].held);
 }
 
-// What malloc has given out, with what it adds to each piece.
+// The bytes that malloc has given out, with those it adds to each piece.
 double heap() {
   const auto now = ::mallinfo2();
   return static_cast<double>(now.uordblks + now.hblkhd);

@@ -54,7 +54,7 @@ class TicketTable {
     return extras.upgrade == index ? extras.upgrade_base : kNone;
   }
   void set_end(TicketIndex index, Instant end);
-  // The end of the ticket's lease. A system ticket has none: the instant is the earliest.
+  // The end of the ticket's lease. A system ticket has no lease: zero.
   Instant end_of(TicketIndex index) const {
     return ticket_ends_.contains(index) ? ticket_ends_.end_of(index) : Instant{};
   }
