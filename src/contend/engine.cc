@@ -352,7 +352,7 @@ bool Engine::has_follower(const Running& running) {
 }
 
 void Engine::wake_followers(Running& running) {
-  // In another library's folder a contender of a kind that does not queue is seen by a listing only.
+  // In another library's folder, only a listing shows a contender that does not queue.
   const std::optional<machine::Token> last =
       backend_.keeps_record() ? running.acquisition.handed_off() : std::nullopt;
   for (const auto& each : std::exchange(running.waiting->followers, {})) {
