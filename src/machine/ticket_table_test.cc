@@ -152,7 +152,9 @@ TEST_F(TicketTableTest, TicketsAreFoundWhileTheirNumberGrowsAndFalls) {
     for (std::uint64_t low = 1; low <= kTickets; ++low) {
       const TicketIndex found = table.find_ticket(lock, {0, low});
       ASSERT_EQ(found != kNone, first <= low && low <= last) << low;
-      if (found != kNone) ASSERT_EQ(table.ticket(found).id.low, low);
+      if (found != kNone) {
+        ASSERT_EQ(table.ticket(found).id.low, low);
+      }
     }
   };
   for (int round = 0; round < 2; ++round) {
