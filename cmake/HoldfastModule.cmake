@@ -279,9 +279,9 @@ endfunction()
 
 # Adds `sanitized` to the caller's arg_LABELS, where `make test-sanitized` runs the test in this build.
 # Also what needs a server, but for crowds and random commands, which take minutes there, and for faults
-# of a server's disk, network and processes, which HOLDFAST_SANITIZE_ALL adds (`make check-all`): the
-# client's code for them is that of the stores' other fault tests. Not under the thread sanitizer: fault tests, which measure time; etcd, whose client library orders its threads by
-# atomics that the sanitizer cannot see.
+# of a server's disk, network and processes, which HOLDFAST_SANITIZE_ALL adds (`make check-all`). Not
+# under the thread sanitizer: fault tests, which measure time; etcd, whose client library orders its
+# threads by atomics that the sanitizer cannot see.
 macro(holdfast_label_sanitized name)
   set(seen hermetic)
   set(unseen "_(herd|recipe|differential)_")
@@ -496,6 +496,6 @@ function(holdfast_bench name)
   add_executable(${name} ${arg_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
   target_link_libraries(${name} PRIVATE
-    ${arg_DEPENDS} ${arg_LINK} holdfast_internal benchmark::benchmark_main benchmark::benchmark Threads::Threads
-    holdfast_warnings)
+    ${arg_DEPENDS} ${arg_LINK} holdfast_internal benchmark::benchmark_main benchmark::benchmark
+    Threads::Threads holdfast_warnings)
 endfunction()

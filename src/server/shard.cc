@@ -92,9 +92,7 @@ using Version = std::optional<std::uint64_t>;
 std::string place_of(const std::string& key) { return '\n' + key; }
 
 // A name as a member of a set of ids: two names with one hash count as one.
-AcquisitionId place_of_name(std::string_view name) {
-  return {0, machine::hash_of(name, 0)};
-}
+AcquisitionId place_of_name(std::string_view name) { return {0, machine::hash_of(name, 0)}; }
 
 bool lets_go(const Request& request) {
   return as<machine::Release>(request) != nullptr || as<machine::Cancel>(request) != nullptr;

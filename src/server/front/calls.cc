@@ -99,22 +99,17 @@ class Cursor {
       return {};
     }
     std::string_view name = key.substr(kKeyHead.size(), key.size() - kKeyHead.size() - 1);
-    bool is_escaped = false;
-    for (const char c : name) {
-      is_escaped |= c == '%' || c == '{' || c == '}';
-      if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) good_ = false;
-    }
-    if (is_escaped) {
+    const auto escape = [](char c) { return c == '%' || c == '{' || c == '}'; };
+    if (std::any_of(name.begin(), name.end(), escape)) {
       auto plain = detail::percent_decode(name);
       if (!plain || value_channel_of(*plain) != std::string(key) + ":v") {
         good_ = false;
         return {};
       }
       name = call_.decoded.emplace_back(*std::move(plain));
-      const auto control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
-      if (std::any_of(name.begin(), name.end(), control)) good_ = false;
     }
-    if (name.size() > kLongestName) good_ = false;
+    const auto control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
+    if (name.size() > kLongestName || std::any_of(name.begin(), name.end(), control)) good_ = false;
     return name;
   }
   bool good() const { return good_; }

@@ -346,12 +346,9 @@ void Pipeline::Impl::look_into_inbox() {
 
 void Pipeline::Impl::answer(std::unique_ptr<Operation> operation, Reply reply) {
   leaving_ = leaving_ || is_demotion(reply);
-  if (options_.confirmation.wanted() && !operation->confirms) {
-    unconfirmed_.push_back({std::move(operation), std::move(reply)});
-    return;
-  }
   if (operation->confirms) return complete(std::move(operation), std::move(reply));
-  answered_.push_back({std::move(operation), std::move(reply)});
+  (options_.confirmation.wanted() ? unconfirmed_ : answered_)
+      .push_back({std::move(operation), std::move(reply)});
 }
 
 // Answers the operations of one batch.

@@ -10,7 +10,9 @@
 // has gathered.
 //
 // Guarantee: requests are held back only while an answer is due, so none waits for a timer.
-// Thread-safety: one thread at a time.
+// Not guaranteed: that a server that was near still is. If it hangs, what is held waits with what
+// was sent, until a deadline closes the connection.
+// Thread-safety: one thread at a time. Time: the caller's.
 // Source: docs/design/0016-redis-batches.md.
 #pragma once
 
