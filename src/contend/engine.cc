@@ -324,11 +324,15 @@ Engine::RunningPtr Engine::followed(const AcquisitionFsm& waiter, const QueueEnt
   if (waiter.key().shape != Shape::kExclusive || entry.key.shape != Shape::kExclusive) {
     return nullptr;
   }
-  RunningPtr before = find(waiter.lock(), entry.key.id);
-  if (!before) return nullptr;
-  const AcquisitionFsm& own = before->acquisition;
-  const bool same = own.key() == entry.key && own.entry().order == entry.order;
-  return same && own.can_be_followed() && own.epoch() == waiter.epoch() ? before : nullptr;
+  // By the name that it has at the store: that need not be its id (choose_id()).
+  auto at = running_.lower_bound(NameView(waiter.lock(), {}));
+  for (; at != running_.end() && (*at)->lock() == waiter.lock(); ++at) {
+    const AcquisitionFsm& each = (*at)->acquisition;
+    if (each.key() == entry.key && each.entry().order == entry.order) {
+      return each.can_be_followed() && each.epoch() == waiter.epoch() ? *at : nullptr;
+    }
+  }
+  return nullptr;
 }
 
 void Engine::follow(const RunningPtr& waiter, const Ask& ask, const QueueEntry& entry,

@@ -1,4 +1,9 @@
 // The note of a holder to the next one, on a real Consul.
+#include <future>
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "holdfast/client.h"
@@ -129,6 +134,38 @@ TEST_F(ConsulHandoffTest, ANextOneInLineDoesNotReadTheQueue) {
   EXPECT_EQ(queue_reads(), before);
   EXPECT_GT(third->token(), second->token());
   EXPECT_TRUE(third->release());
+}
+
+// The answer to the removal before it is all that it needs.
+TEST_F(ConsulHandoffTest, AWaiterBehindItsOwnClientAsksNothing) {
+  ConsulServer telling({.log_level = "debug"});
+  auto client = Client::connect(telling.url());
+  ASSERT_TRUE(client) << client.error().message();
+  auto lease = client->mutex("hot").acquire();
+  ASSERT_TRUE(lease) << lease.error().message();
+  std::vector<std::future<Result<Lease>>> waiting;
+  for (std::size_t i = 1; i <= 3; ++i) {
+    waiting.push_back(std::async(std::launch::async, [mutex = client->mutex("hot")]() mutable {
+      return mutex.acquire({.wait = 60s});
+    }));
+    ASSERT_TRUE(eventually([&] {
+      const auto info = client->inspect("hot");
+      return info && *info && (*info)->waiters.size() == i;
+    }));
+  }
+  for (auto& each : waiting) {
+    ASSERT_TRUE(lease->release());
+    auto next = each.get();
+    ASSERT_TRUE(next) << next.error().message();
+    EXPECT_GT(next->token(), lease->token());
+    lease = std::move(next);
+  }
+  EXPECT_TRUE(lease->release());
+  std::istringstream log(telling.log());
+  for (std::string line; std::getline(log, line);) {
+    const bool waits = line.find("&index=") != line.npos && line.find("/l/hot/") != line.npos;
+    EXPECT_FALSE(waits) << line;
+  }
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "holdfast/client.h"
 #include "src/contend/record.h"
 #include "src/stores/etcd/backend.h"
 #include "src/stores/etcd/etcd_store.h"
@@ -367,6 +368,45 @@ TEST(EtcdHandoffTest, AWokenWaiterListsOnce) {
   ASSERT_TRUE(token);
   EXPECT_GT(token->counter, first->token.counter);
   EXPECT_EQ(reads() - before, 1);
+}
+
+// The answer to the removal before it is all that it needs.
+TEST(EtcdHandoffTest, AWaiterBehindItsOwnClientNeitherWatchesNorReads) {
+  EtcdCluster etcd;
+  auto client = Client::connect(etcd.url("?session=60s"));
+  ASSERT_TRUE(client) << client.error().message();
+  const auto watches = [&] {
+    return etcd.metric("grpc_server_msg_received_total", "grpc_method=\"Watch\"");
+  };
+  const auto reads = [&] {
+    return etcd.metric("grpc_server_handled_total", "grpc_method=\"Range\"");
+  };
+  auto first = client->mutex("a").acquire();
+  ASSERT_TRUE(first) << first.error().message();
+  std::vector<std::future<Result<Lease>>> waiting;
+  double before = 0;
+  for (std::size_t i = 1; i <= 4; ++i) {
+    waiting.push_back(std::async(std::launch::async, [mutex = client->mutex("a")]() mutable {
+      return mutex.acquire({.wait = 60s});
+    }));
+    ASSERT_TRUE(support::eventually([&] {
+      const auto info = client->inspect("a");
+      return info && *info && (*info)->waiters.size() == i;
+    }));
+    if (i == 1) before = watches();  // The client's own, which it may have set up by now.
+  }
+  EXPECT_EQ(watches(), before);
+  const double read = reads();
+  auto lease = std::move(first);
+  for (auto& each : waiting) {
+    ASSERT_TRUE(lease->release());
+    auto next = each.get();
+    ASSERT_TRUE(next) << next.error().message();
+    EXPECT_GT(next->token(), lease->token());
+    lease = std::move(next);
+  }
+  EXPECT_EQ(reads(), read);
+  EXPECT_EQ(watches(), before);
 }
 
 // The watch is on another key, so it tells nothing: as one that the server has not come to yet. A
