@@ -59,14 +59,19 @@ Random128 random_128() {
   }
 }
 
-std::string to_hex(std::uint64_t high, std::uint64_t low) {
+HexDigits hex_digits(std::uint64_t high, std::uint64_t low) noexcept {
   constexpr char kDigits[] = "0123456789abcdef";
-  std::string text(32, '0');
+  HexDigits digits;
   for (std::size_t i = 0; i < 16; ++i) {
-    text[15 - i] = kDigits[(high >> (4 * i)) & 15U];
-    text[31 - i] = kDigits[(low >> (4 * i)) & 15U];
+    digits[15 - i] = kDigits[(high >> (4 * i)) & 15U];
+    digits[31 - i] = kDigits[(low >> (4 * i)) & 15U];
   }
-  return text;
+  return digits;
+}
+
+std::string to_hex(std::uint64_t high, std::uint64_t low) {
+  const HexDigits digits = hex_digits(high, low);
+  return {digits.data(), digits.size()};
 }
 
 }  // namespace holdfast::base

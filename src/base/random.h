@@ -1,6 +1,7 @@
 // Random bits from the kernel.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -20,5 +21,8 @@ Random128 fresh_random_128();
 
 // 32 lower-case hexadecimal digits.
 std::string to_hex(std::uint64_t high, std::uint64_t low);
+// The same without an allocation.
+using HexDigits = std::array<char, 32>;
+HexDigits hex_digits(std::uint64_t high, std::uint64_t low) noexcept;
 
 }  // namespace holdfast::base

@@ -87,6 +87,7 @@ Acquiring::AcquisitionPtr Acquiring::take(Result<AcquisitionPtr> made, bool may_
   const Turn turn(*this);
   leave_push_reader();
   acquisition->wait->done = std::move(done);
+  ++asynchronous_waits_;
   start_waiting(acquisition, may_wait);
   return acquisition;
 }
@@ -97,7 +98,7 @@ Result<Acquiring::AcquisitionPtr> Acquiring::settle(const AcquisitionPtr& acquis
   reports_.answered(*acquisition, answer);
   // The captures of its functions may hold this very client, so they must not outlive the wait. The
   // thread that has woken this one may have the rest for a moment longer.
-  const std::shared_ptr<Acquisition::Wait> wait = std::exchange(acquisition->wait, nullptr);
+  const WaitPtr wait = std::exchange(acquisition->wait, nullptr);
   wait->options.reset();
   wait->queued_news = nullptr;
   if (!answer) {
@@ -179,7 +180,7 @@ void Acquiring::start_here(const AcquisitionPtr& acquisition) {
   if (reply) {
     execute(acquisition, acquisition->acquire->on_reply(base::BootClock::now(), *reply));
   } else {
-    send_acquire(acquisition, /*fresh_id=*/false);
+    send_acquire(acquisition, std::move(request));
     schedule(acquisition, acquisition->acquire->wake_at());
   }
 }
@@ -232,13 +233,21 @@ void Acquiring::cancel(const AcquisitionPtr& acquisition) {
 void Acquiring::execute(const AcquisitionPtr& acquisition, const AcquireFsm::Action& action) {
   switch (action.step) {
     case AcquireFsm::Step::kWait: break;
-    case AcquireFsm::Step::kSendAcquire: send_acquire(acquisition, action.fresh_id); break;
+    case AcquireFsm::Step::kSendAcquire:
+      if (action.fresh_id) {
+        waiting_.erase(acquisition->id);
+        begin_anew(*acquisition);
+        waiting_[acquisition->id] = acquisition;
+      }
+      send_acquire(acquisition, request_for(*acquisition, acquisition->acquire->may_wait()));
+      break;
     case AcquireFsm::Step::kSendHeartbeat:
       send_out(acquisition, action.seq, /*waiting=*/true);
       break;
     case AcquireFsm::Step::kSendCancel: send_cancel(acquisition); break;
     case AcquireFsm::Step::kGranted: {
       const auto fsm = std::move(acquisition->acquire);
+      acquisition->wait->granted = true;
       finish(acquisition);
       start_lease(acquisition, fsm->held(), fsm->log());
       conclude(acquisition);
@@ -263,6 +272,7 @@ void Acquiring::execute(const AcquisitionPtr& acquisition, const AcquireFsm::Act
   if (!acquisition->queued && acquisition->acquire->queued()) {
     acquisition->queued = true;
     heed_deadlocks(acquisition);
+    listen_for(*acquisition->wait);
   }
   reports_.queued(*acquisition);
   tell_queued(acquisition);
@@ -281,22 +291,15 @@ bool Acquiring::outlives_close(const AcquisitionPtr& acquisition) {
   return false;
 }
 
-void Acquiring::send_acquire(const AcquisitionPtr& acquisition, bool fresh) {
-  if (fresh) {
-    waiting_.erase(acquisition->id);
-    begin_anew(*acquisition);
-    waiting_[acquisition->id] = acquisition;
-  }
-  const port::AcquisitionId id = acquisition->id;
-  store_->acquire(request_for(*acquisition, acquisition->acquire->may_wait()),
-                  [this, acquisition, id](const Result<port::AcquisitionState>& reply) {
-                    const Turn turn(*this, /*on_loop=*/true);
-                    // An answer to an id that was given up since is about a ticket that is being
-                    // cancelled.
-                    if (!acquisition->acquire || acquisition->id != id) return;
-                    execute(acquisition,
-                            acquisition->acquire->on_reply(base::BootClock::now(), reply));
-                  });
+void Acquiring::send_acquire(const AcquisitionPtr& acquisition, port::AcquireRequest request) {
+  const port::AcquisitionId id = request.id;
+  store_->acquire(std::move(request), [this, acquisition,
+                                       id](const Result<port::AcquisitionState>& reply) {
+    const Turn turn(*this, /*on_loop=*/true);
+    // An answer to an id that was given up since is about a ticket that is being cancelled.
+    if (!acquisition->acquire || acquisition->id != id) return;
+    execute(acquisition, acquisition->acquire->on_reply(base::BootClock::now(), reply));
+  });
 }
 
 void Acquiring::send_cancel(const AcquisitionPtr& acquisition) {
@@ -308,7 +311,7 @@ void Acquiring::send_cancel(const AcquisitionPtr& acquisition) {
 }
 
 void Acquiring::tell_queued(const AcquisitionPtr& acquisition) {
-  Acquisition::Wait& wait = *acquisition->wait;
+  Wait& wait = *acquisition->wait;
   if (!wait.options->on_queued || wait.queued_news) return;
   if (!acquisition->acquire->queued()) return;
   wait.queued_news = std::make_shared<QueuedNews>(wait.options->on_queued);
@@ -324,24 +327,22 @@ void Acquiring::finish(const AcquisitionPtr& acquisition) {
   --calls_under_way_;
   acquisition->wait->on_stop.reset();
   acquisition->acquire.reset();
-  acquisition->wait->finished = true;
-  if (!acquisition->wait->done) woken_.push_back(acquisition->wait);
+  if (acquisition->wait->done) {
+    --asynchronous_waits_;
+  } else {
+    need_not_listen(*acquisition->wait);
+    woken_.push_back(acquisition->wait);
+  }
   if (closed_) drained_.notify_all();
 }
 
 // An asynchronous caller gets its answer at the end of this turn.
 void Acquiring::conclude(const AcquisitionPtr& acquisition) {
-  const Acquisition::Wait& wait = *acquisition->wait;
+  const Wait& wait = *acquisition->wait;
   if (!wait.done) return;
-  auto answer_now = [this, acquisition, held = acquisition->renewal.has_value()] {
-    Result<AcquisitionPtr> answer = AcquisitionPtr();
-    if (acquisition->wait->failure) {
-      answer = *acquisition->wait->failure;
-    } else if (held) {
-      answer = acquisition;
-    }
+  auto answer_now = [this, acquisition] {
     const auto done = std::move(acquisition->wait->done);
-    done(settle(acquisition, std::move(answer)));
+    done(settle(acquisition, answer_of(acquisition)));
   };
   if (!wait.queued_news) {
     answers_.emplace_back(std::move(answer_now));

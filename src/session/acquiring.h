@@ -87,17 +87,22 @@ class Acquiring : public Releasing {
   bool fail_if_closed(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
   void heed_stop(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
   void heed_deadlocks(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
-  void send_acquire(const AcquisitionPtr& acquisition, bool fresh_id) HOLDFAST_REQUIRES(mutex_);
+  void send_acquire(const AcquisitionPtr& acquisition, port::AcquireRequest request)
+      HOLDFAST_REQUIRES(mutex_);
   void send_cancel(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
   void tell_queued(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
   void finish(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
   void conclude(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
 
+  static Result<AcquisitionPtr> answer_of(const AcquisitionPtr& acquisition);
   Result<AcquisitionPtr> await_answer(const AcquisitionPtr& acquisition);
-  void await_at_push_reader(Acquisition::Wait& wait) HOLDFAST_REQUIRES(mutex_);
+  void listen_for(Wait& wait) HOLDFAST_REQUIRES(mutex_);
+  void need_not_listen(Wait& wait) HOLDFAST_REQUIRES(mutex_);
+  void stop_listening() HOLDFAST_EXCLUDES(mutex_);
 
-  // The first one listens.
-  std::list<Acquisition::Wait*> at_push_reader_ HOLDFAST_GUARDED_BY(mutex_);
+  std::size_t asynchronous_waits_ HOLDFAST_GUARDED_BY(mutex_) = 0;
+  // Queued, and a thread waits for each. The first one listens.
+  std::list<Wait*> at_push_reader_ HOLDFAST_GUARDED_BY(mutex_);
   bool push_reader_is_left_ HOLDFAST_GUARDED_BY(mutex_) = false;
 };
 

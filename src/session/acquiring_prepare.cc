@@ -130,7 +130,8 @@ Result<Acquiring::AcquisitionPtr> Acquiring::make_acquisition(std::string name,
     acquisition->labels =
         std::make_unique<Acquisition::Labels>(Acquisition::Labels{options.owner, options.trace_id});
   }
-  acquisition->wait = std::make_shared<Acquisition::Wait>();
+  acquisition->wait = std::make_shared<Wait>();
+  acquisition->wait->thread = std::this_thread::get_id();
   acquisition->wait->options = std::move(options);
   return acquisition;
 }

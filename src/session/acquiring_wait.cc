@@ -1,4 +1,6 @@
 // A thread waits for its lock asleep, or it reads the store's pushes itself.
+#include <algorithm>
+
 #include "src/session/acquiring.h"
 
 namespace holdfast::session {
@@ -11,52 +13,49 @@ constexpr std::chrono::milliseconds kPushReaderStays(50);
 
 }  // namespace
 
+Result<Acquiring::AcquisitionPtr> Acquiring::answer_of(const AcquisitionPtr& acquisition) {
+  const Wait& wait = *acquisition->wait;
+  if (wait.failure) return *wait.failure;
+  return wait.granted ? acquisition : AcquisitionPtr();
+}
+
 Result<Acquiring::AcquisitionPtr> Acquiring::await_answer(const AcquisitionPtr& acquisition) {
-  Result<AcquisitionPtr> answer = acquisition;
-  std::shared_ptr<QueuedNews> news;
-  {
-    const base::LocalLock lock(mutex_);
-    Acquisition::Wait& wait = *acquisition->wait;
-    if (store_->push_reader() != nullptr) await_at_push_reader(wait);
-    while (!wait.finished) wait.changed.wait(mutex_);
-    news = wait.queued_news;
-    if (wait.failure) {
-      answer = *wait.failure;
-    } else if (!acquisition->renewal) {
-      answer = AcquisitionPtr();
-    }
+  Wait& wait = *acquisition->wait;
+  std::uint32_t seen = wait.word.get();
+  for (; (seen & Wait::kFinished) == 0; seen = wait.word.get()) {
+    // A push that comes in runs a turn of the core on this thread.
+    (seen & Wait::kReads) != 0 ? store_->push_reader()->listen() : wait.word.wait(seen);
   }
-  if (news) news->end();
-  return answer;
+  if ((seen & Wait::kReads) != 0) stop_listening();
+  if (const auto news = wait.queued_news) news->end();
+  return answer_of(acquisition);
 }
 
 // The thread that has waited longest reads the pushes for all: in a queue it is the next to get
-// one.
-void Acquiring::await_at_push_reader(Acquisition::Wait& wait) {
-  if (wait.finished) return;
-  const auto place = at_push_reader_.insert(at_push_reader_.end(), &wait);
+// one. Whoever is not queued yet waits for a reply, not for a push.
+void Acquiring::listen_for(Wait& wait) {
+  if (wait.done || store_->push_reader() == nullptr) return;
   push_reader_is_left_ = false;
-  while (!wait.finished) {
-    if (place != at_push_reader_.begin()) {
-      wait.changed.wait(mutex_);
-      continue;
-    }
-    wait.push_reader = std::this_thread::get_id();
-    // The mutex is free meanwhile, because a push that comes in runs a turn of the core on this
-    // thread.
-    mutex_.unlock();
-    store_->push_reader()->listen();
-    mutex_.lock();
-    wait.push_reader.reset();
-  }
-  const bool listened = place == at_push_reader_.begin();
-  at_push_reader_.erase(place);
-  if (!listened) return;
-  // The next waiter reads on. With nobody else waiting the reader stays free for a moment. If
-  // others wait without a thread of theirs, the loop has to read.
+  at_push_reader_.push_back(&wait);
+  if (at_push_reader_.size() == 1) wait.word.set(Wait::kReads);
+}
+
+// It has an answer. The one that listens stays the first until its thread has come back: two must
+// not listen at the same time.
+void Acquiring::need_not_listen(Wait& wait) {
+  if ((wait.word.get() & Wait::kReads) != 0) return;
+  const auto place = std::find(at_push_reader_.begin(), at_push_reader_.end(), &wait);
+  if (place != at_push_reader_.end()) at_push_reader_.erase(place);
+}
+
+// The next waiter reads on. With nobody else waiting the reader stays free for a moment. If others
+// wait without a thread of theirs, the loop has to read.
+void Acquiring::stop_listening() {
+  const base::LocalLock lock(mutex_);
+  at_push_reader_.pop_front();
   if (!at_push_reader_.empty()) {
-    at_push_reader_.front()->changed.notify_all();
-  } else if (waiting_.empty()) {
+    at_push_reader_.front()->word.set(Wait::kReads);
+  } else if (asynchronous_waits_ == 0) {
     push_reader_is_left_ = true;
     arm(base::BootClock::now() + kPushReaderStays);
   } else {

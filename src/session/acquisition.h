@@ -21,6 +21,7 @@
 #include "src/base/clock.h"
 #include "src/base/due_heap.h"
 #include "src/base/local_mutex.h"
+#include "src/base/wait_word.h"
 #include "src/port/store.h"
 #include "src/session/fsm/acquire_fsm.h"
 #include "src/session/fsm/renewal_fsm.h"
@@ -100,13 +101,16 @@ class Acquisition {
     std::optional<BootInstant> asked_at;      // The uncontended try, which had no answer.
     std::uint64_t pushes_missed_at_send = 0;  // How often before the first request.
     std::shared_ptr<QueuedNews> queued_news;  // Once it is told that it must wait.
-    bool finished = false;                    // The acquire has an answer...
-    std::unique_ptr<const Error> failure;     // ...which may be this.
+    bool granted = false;                     // The answer...
+    std::unique_ptr<const Error> failure;     // ...may also be this.
     std::function<void(Result<std::shared_ptr<Acquisition>>)> done;      // Not set: a thread waits.
     std::unique_ptr<std::stop_callback<std::function<void()>>> on_stop;  // While it waits.
-    base::LocalCondition changed;                                        // With the core's mutex.
-    // The waiting thread, while it listens at the store's push reader.
-    std::optional<std::thread::id> push_reader;
+    // A waiting thread sleeps on this, without the core's mutex. Once it is finished, the rest
+    // belongs to that thread.
+    static constexpr std::uint32_t kFinished = 1;  // There is an answer.
+    static constexpr std::uint32_t kReads = 2;     // The thread is to read the store's pushes.
+    base::WaitWord word;
+    std::thread::id thread;  // That asks for the lock.
   };
   std::shared_ptr<Wait> wait;           // Shared with the thread that wakes its waiter.
   std::unique_ptr<AcquireFsm> acquire;  // Until it has ended. Then `wait` is its caller's alone.

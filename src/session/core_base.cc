@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <thread>
 
 #include "src/base/fork_guard.h"
@@ -68,52 +69,69 @@ Error CoreBase::closed_error() const {
 }
 
 CoreBase::Call::Call(CoreBase& core) : core_(core), alive_(core.check_alive()) {
-  if (!alive_) return;
-  const base::LocalLock lock(core_.mutex_);
-  if (core_.closed_) {
-    alive_ = core_.closed_error();
-  } else {
-    ++core_.calls_under_way_;
-  }
+  if (alive_ && !core_.begin_call()) alive_ = core_.closed_error();
 }
 
 CoreBase::Call::~Call() {
   if (alive_ && !core_.forked()) core_.end_call();
 }
 
+bool CoreBase::begin_call() {
+  ++calls_under_way_;
+  if (!closed_) return true;
+  end_call();
+  return false;
+}
+
 void CoreBase::end_call() {
+  if (--calls_under_way_ > 0 || !closed_) return;
   const base::LocalLock lock(mutex_);
-  --calls_under_way_;
-  if (closed_) drained_.notify_all();
+  drained_.notify_all();
 }
 
 CoreBase::Turn::~Turn() HOLDFAST_NO_TSA {
   std::vector<std::function<void()>> answers;
   answers.swap(core_.answers_);
-  std::vector<std::shared_ptr<Acquisition::Wait>> woken;
+  std::vector<WaitPtr> woken;
   woken.swap(core_.woken_);
   const bool to_send = !core_.outbox_.empty();
-  const bool nudge = std::any_of(woken.begin(), woken.end(), [](const auto& wait) {
-    return wait->push_reader && *wait->push_reader != std::this_thread::get_id();
-  });
   core_.mutex_.unlock();
-  // Woken first, because each handoff waits for it, and only after the unlock, because they need
-  // the mutex.
-  for (const auto& wait : woken) wait->changed.notify_all();
-  // A waiter may be reading pushes instead of sleeping.
-  if (nudge) core_.store_->push_reader()->nudge();
-  for (auto& answer : answers) on_loop_ ? core_.answer_later(std::move(answer)) : answer();
+  // Woken first, because each handoff waits for it.
+  if (!on_loop_) {
+    core_.wake_threads(woken);
+    for (const auto& answer : answers) answer();
+  } else if (!woken.empty() || !answers.empty()) {
+    if (core_.late_woken_.empty() && core_.late_answers_.empty()) {
+      core_.loop_.post([&core = core_] { core.answer_gathered(); });
+    }
+    std::move(woken.begin(), woken.end(), std::back_inserter(core_.late_woken_));
+    std::move(answers.begin(), answers.end(), std::back_inserter(core_.late_answers_));
+  }
   if (to_send) core_.send_outbox();
 }
 
+void CoreBase::wake_threads(const std::vector<WaitPtr>& woken) {
+  bool nudge = false;
+  for (const auto& wait : woken) {
+    const bool reads = (wait->word.set(Wait::kFinished) & Wait::kReads) != 0;
+    nudge = nudge || (reads && wait->thread != std::this_thread::get_id());
+  }
+  // A waiter may be reading pushes instead of sleeping.
+  if (nudge) store_->push_reader()->nudge();
+}
+
 void CoreBase::answer_later(std::function<void()> answer) {
+  if (late_woken_.empty() && late_answers_.empty()) loop_.post([this] { answer_gathered(); });
   late_answers_.push_back(std::move(answer));
-  if (late_answers_.size() > 1) return;
-  loop_.post([this] {
-    std::vector<std::function<void()>> answers;
-    answers.swap(late_answers_);
-    for (const auto& each : answers) each();
-  });
+}
+
+void CoreBase::answer_gathered() {
+  std::vector<std::function<void()>> answers;
+  answers.swap(late_answers_);
+  std::vector<WaitPtr> woken;
+  woken.swap(late_woken_);
+  wake_threads(woken);
+  for (const auto& answer : answers) answer();
 }
 
 BootInstant CoreBase::request_deadline() const {

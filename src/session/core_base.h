@@ -50,6 +50,8 @@ struct CoreOptions {
 class CoreBase {
  public:
   using AcquisitionPtr = std::shared_ptr<Acquisition>;
+  using Wait = Acquisition::Wait;
+  using WaitPtr = std::shared_ptr<Wait>;
   // An asynchronous call's answer: called once, without the core's mutex, on any thread, also on
   // the caller's before the call returns. It must neither block nor throw, nor run code of the
   // user.
@@ -115,12 +117,17 @@ class CoreBase {
 
   // --- Calls.
 
+  // False: the client is closed, and nothing was counted.
+  bool begin_call();
   Result<void> check_alive() const;
   Error closed_error() const;
   void end_call() HOLDFAST_EXCLUDES(mutex_);
   // Runs it on the loop, after all replies that came with this one. So a thread is woken once for
   // all of them, not once for each.
   void answer_later(std::function<void()> answer);
+  void answer_gathered();
+  // Threads whose waits have an answer.
+  void wake_threads(const std::vector<WaitPtr>& woken);
   // Asks the store; `done` is called on the loop. The core lives until then.
   template <typename T, typename Send>
   void ask(const Send& send, Done<T> done);
@@ -152,6 +159,8 @@ class CoreBase {
   bool may_outlive_ = true;                   // Leases can go on without this client.
   machine::OwnerInfo owner_;
   std::atomic<bool> closed_{false};
+  // A call counts itself before it looks at closed_, and close() sets that before it looks here.
+  std::atomic<std::size_t> calls_under_way_{0};
   // Taken under the mutex where a request goes by the loop. An inline request may be overtaken by a
   // later number; if a store refuses it for that, it is asked again.
   std::atomic<std::uint64_t> last_issue_{0};
@@ -161,14 +170,15 @@ class CoreBase {
   base::LocalMutex mutex_;
   Schedule schedule_ HOLDFAST_GUARDED_BY(mutex_);
   BootInstant armed_at_ HOLDFAST_GUARDED_BY(mutex_) = BootInstant::max();
-  std::size_t calls_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;
   base::LocalCondition drained_;
   // Gathered in a turn, for its end.
   std::vector<std::function<void()>> answers_ HOLDFAST_GUARDED_BY(mutex_);
   // Threads wait for the answers of these, and may leave with them before they are woken.
-  std::vector<std::shared_ptr<Acquisition::Wait>> woken_ HOLDFAST_GUARDED_BY(mutex_);
+  std::vector<WaitPtr> woken_ HOLDFAST_GUARDED_BY(mutex_);
   std::vector<Outgoing> outbox_ HOLDFAST_GUARDED_BY(mutex_);
-  std::vector<std::function<void()>> late_answers_;  // On the loop only.
+  // On the loop only.
+  std::vector<std::function<void()>> late_answers_;
+  std::vector<WaitPtr> late_woken_;
 
   // Built before the store, which posts to the loop from its first moment.
   EventLoop loop_;

@@ -1,11 +1,11 @@
 // A call of the user that is under way in the core, and a turn of the core.
 #pragma once
 
-#include <future>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "src/base/wait_word.h"
 #include "src/session/core_base.h"
 
 namespace holdfast::session {
@@ -65,14 +65,24 @@ template <typename T>
 Result<T> CoreBase::await(const std::function<void(Done<T>)>& start, int requests) const {
   // The port promises an answer by the deadline; this bounds the damage should a store break that.
   constexpr auto kGrace = std::chrono::seconds(10);
-  auto promise = std::make_shared<std::promise<Result<T>>>();
-  auto answer = promise->get_future();
-  start([promise](Result<T> result) { promise->set_value(std::move(result)); });
-  const auto limit = options_.client.request_timeout * requests + kGrace;
-  if (answer.wait_for(limit) != std::future_status::ready) {
-    return Error(Errc::kOutcomeUnknown, "the store" + at_store() + " did not answer");
+  struct Answer {
+    base::WaitWord word;  // Set once `value` is there.
+    std::optional<Result<T>> value;
+  };
+  const auto answer = std::make_shared<Answer>();
+  start([answer](Result<T> result) {
+    answer->value.emplace(std::move(result));
+    answer->word.set(1);
+  });
+  const auto limit = base::BootClock::now() + options_.client.request_timeout * requests + kGrace;
+  while (answer->word.get() == 0) {
+    const auto now = base::BootClock::now();
+    if (now >= limit) {
+      return Error(Errc::kOutcomeUnknown, "the store" + at_store() + " did not answer");
+    }
+    answer->word.wait_for(0, limit - now);
   }
-  return answer.get();
+  return *std::move(answer->value);
 }
 
 }  // namespace holdfast::session

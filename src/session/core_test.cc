@@ -649,6 +649,15 @@ TEST_F(CoreTest, OneThreadListensAtATimeAndTheLastLeavesTheEar) {
   push_reader.await_rests(rests + 1);
 }
 
+// The loop has its request, and there is nobody whose release could be pushed.
+TEST_F(CoreTest, WhoIsNotQueuedDoesNotListen) {
+  DeafReader push_reader;
+  script_.push_reader = &push_reader;
+  acquire(30s);
+  EXPECT_EQ(push_reader.listens(), 0);
+  let_go();
+}
+
 TEST_F(CoreTest, WhoWaitsAsksWhenPushesWereMissed) {
   script_.queues = true;
   AcquireOptions options;

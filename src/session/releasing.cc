@@ -110,11 +110,12 @@ Result<void> Releasing::release(const AcquisitionPtr& acquisition) {
     const Turn turn(*this);
     if (auto answer = begin_release(acquisition, loss)) return *answer;
   }
-  if (const auto ended = store_->release_inline(release_of(*acquisition))) {
+  port::AcquisitionRequest request = release_of(*acquisition);
+  if (const auto ended = store_->release_inline(request)) {
     return end_release(acquisition, loss, *ended);
   }
   const auto ended = await<port::EndStatus>([&](Done<port::EndStatus> done) {
-    store_->release(release_of(*acquisition), std::move(done));
+    store_->release(std::move(request), std::move(done));
   });
   return end_release(acquisition, loss, ended);
 }

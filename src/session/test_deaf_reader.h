@@ -21,6 +21,7 @@ class DeafReader final : public port::PushReader {
   void listen() override {
     std::unique_lock lock(mutex_);
     listener_ = std::this_thread::get_id();
+    ++listens_;
     changed_.notify_all();
     changed_.wait(lock, [&] { return nudged_; });
     nudged_ = false;
@@ -41,6 +42,10 @@ class DeafReader final : public port::PushReader {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, kListenerPatience, [&] { return listener_ == id; }));
   }
+  int listens() {
+    const std::lock_guard lock(mutex_);
+    return listens_;
+  }
   int rests() {
     const std::lock_guard lock(mutex_);
     return rests_;
@@ -56,6 +61,7 @@ class DeafReader final : public port::PushReader {
   std::condition_variable changed_;
   std::thread::id listener_;
   bool nudged_ = false;
+  int listens_ = 0;
   int rests_ = 0;
 };
 
