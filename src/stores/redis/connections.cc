@@ -101,7 +101,8 @@ std::optional<Result<std::vector<Reply>>> Connections::call_here(const ScriptCal
   if (!turn) return std::nullopt;
   const std::size_t at = before.empty() ? 0 : 1;
   const auto call = [&](const std::string& text) {
-    return turn->call(before + text + after, at + (after.empty() ? 1 : 2), deadline);
+    const bool alone = before.empty() && after.empty();
+    return turn->call(alone ? text : before + text + after, at + (after.empty() ? 1 : 2), deadline);
   };
   auto replies = call(known(script) ? script.by_hash() : script.whole());
   if (replies && note_known(script, (*replies)[at])) replies = call(script.whole());

@@ -362,7 +362,9 @@ class RedisStore final : public redis::ScriptStore {
     auto then = [this, done = std::move(done)](Result<Reply> reply, const Missing& missing) {
       done(judged(std::move(reply)), missing);
     };
-    if (cluster_ == nullptr) return server_->run_confirmed(std::move(script), deadline, then);
+    if (cluster_ == nullptr) {
+      return server_->run_confirmed(std::move(script), deadline, std::move(then));
+    }
     cluster_->run(std::move(script), /*confirmed=*/true, deadline, std::move(then));
   }
 

@@ -205,7 +205,7 @@ std::optional<port::AcquisitionId> parse_id(std::string_view text) {
 
 std::string padded(std::uint64_t value) {
   std::string digits = std::to_string(value);
-  if (digits.size() < 16) digits.insert(0, 16 - digits.size(), '0');
+  if (digits.size() < kPaddedSize) digits.insert(0, kPaddedSize - digits.size(), '0');
   return digits;
 }
 

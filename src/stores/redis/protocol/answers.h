@@ -44,6 +44,7 @@ std::string id_text(const port::AcquisitionId& id);
 std::optional<port::AcquisitionId> parse_id(std::string_view text);
 
 // 16 digits, because scripts compare numbers as text.
+inline constexpr std::size_t kPaddedSize = 16;
 std::string padded(std::uint64_t value);
 
 }  // namespace holdfast::stores::redis

@@ -1,5 +1,7 @@
 #include "src/stores/redis/protocol/keys.h"
 
+#include <algorithm>
+
 #include "holdfast/detail/percent.h"
 #include "src/stores/redis/protocol/reply.h"
 
@@ -13,6 +15,11 @@ bool stays(char c) { return c != '%' && c != '{' && c != '}'; }
 std::string escaped(std::string_view name) { return detail::percent_encode(name, stays); }
 
 }  // namespace
+
+void append_record_key(std::string& wire, std::string_view name) {
+  if (!std::all_of(name.begin(), name.end(), stays)) return append_word(wire, record_key(name));
+  append_word(wire, {kHead, name, "}"});
+}
 
 std::string record_key(std::string_view name) { return std::string(kHead) + escaped(name) + "}"; }
 

@@ -16,6 +16,8 @@
 namespace holdfast::stores::redis {
 
 std::string record_key(std::string_view name);
+// As a word of a request.
+void append_record_key(std::string& wire, std::string_view name);
 std::string value_key(std::string_view name);
 // The command that reads the value, as it is sent.
 std::string read_of(std::string_view name);

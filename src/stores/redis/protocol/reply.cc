@@ -157,6 +157,14 @@ void append_word(std::string& out, std::string_view word) {
   out.append("\r\n", 2);
 }
 
+void append_word(std::string& out, std::initializer_list<std::string_view> parts) {
+  std::size_t size = 0;
+  for (const std::string_view part : parts) size += part.size();
+  append_header(out, '$', size);
+  for (const std::string_view part : parts) out.append(part);
+  out.append("\r\n", 2);
+}
+
 // hiredis' own formatter costs a sprintf() and a copy for each argument; the test compares with it.
 void append_command(std::string& out, std::span<const std::string_view> args) {
   std::size_t size = 16;

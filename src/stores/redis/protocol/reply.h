@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -60,5 +61,7 @@ void append_command(std::string& out, std::span<const std::string_view> args);
 // The same in parts: the number of words, then each word.
 void append_array_header(std::string& out, std::size_t words);
 void append_word(std::string& out, std::string_view word);
+// One word made of these.
+void append_word(std::string& out, std::initializer_list<std::string_view> parts);
 
 }  // namespace holdfast::stores::redis

@@ -63,14 +63,14 @@ std::string Requests::channel_in(std::uint16_t slot) const {
 ScriptCall Requests::call(ScriptName name, std::string_view lock,
                           std::initializer_list<std::string_view> args) const {
   ScriptCall made = begin(name);
-  made.add_key(record_key(lock));
+  made.add_lock(lock);
   for (const std::string_view arg : args) made.add(arg);
   finish(made, lock);
   return made;
 }
 
 void Requests::finish(ScriptCall& made, std::string_view lock) const {
-  if (now_) made.add(padded(static_cast<std::uint64_t>(now_().time_since_epoch().count())));
+  if (now_) made.add_padded(static_cast<std::uint64_t>(now_().time_since_epoch().count()));
   if (!tags_) return;
   const std::uint16_t slot = slot_of(lock);
   made.end_in_slot(slot, tags_->of(slot));
@@ -78,13 +78,13 @@ void Requests::finish(ScriptCall& made, std::string_view lock) const {
 
 ScriptCall Requests::acquire(const port::AcquireRequest& request) const {
   ScriptCall made = begin(ScriptName::kAcquire);
-  made.add_key(record_key(request.name));
+  made.add_lock(request.name);
   made.add(client_);
   const std::string terms = terms_of(request);
   // Only short requests are batched: a long one would delay the answers of the others.
   if (by_server_time() && terms.front() != 'Q') made.begin_own(BatchPart::Kind::kAcquire);
-  made.add(id_text(request.id));
-  made.add(padded(request.issue));
+  made.add_id(request.id);
+  made.add_padded(request.issue);
   made.add(request.ttl.count());
   made.add(port::write_owner(request.owner));
   made.add(terms);
@@ -94,11 +94,11 @@ ScriptCall Requests::acquire(const port::AcquireRequest& request) const {
 
 ScriptCall Requests::acquire_all(const std::vector<port::AcquireRequest>& requests) const {
   ScriptCall made = begin(ScriptName::kAcquireAll);
-  for (const port::AcquireRequest& request : requests) made.add_key(record_key(request.name));
+  for (const port::AcquireRequest& request : requests) made.add_lock(request.name);
   made.add(client_);
   for (const port::AcquireRequest& request : requests) {
-    made.add(id_text(request.id));
-    made.add(padded(request.issue));
+    made.add_id(request.id);
+    made.add_padded(request.issue);
     made.add(request.ttl.count());
     made.add(port::write_owner(request.owner));
     made.add(terms_of(request));
@@ -109,11 +109,11 @@ ScriptCall Requests::acquire_all(const std::vector<port::AcquireRequest>& reques
 
 ScriptCall Requests::end_all(const std::vector<port::AcquisitionRequest>& requests) const {
   ScriptCall made = begin(ScriptName::kEnd);
-  for (const port::AcquisitionRequest& request : requests) made.add_key(record_key(request.name));
+  for (const port::AcquisitionRequest& request : requests) made.add_lock(request.name);
   made.add(client_);
   for (const port::AcquisitionRequest& request : requests) {
-    made.add(id_text(request.id));
-    made.add(padded(request.issue));
+    made.add_id(request.id);
+    made.add_padded(request.issue);
     made.add("release");
   }
   finish(made, requests.front().name);
@@ -122,11 +122,11 @@ ScriptCall Requests::end_all(const std::vector<port::AcquisitionRequest>& reques
 
 ScriptCall Requests::end(std::string_view how, const port::AcquisitionRequest& request) const {
   ScriptCall made = begin(ScriptName::kEnd);
-  made.add_key(record_key(request.name));
+  made.add_lock(request.name);
   made.add(client_);
   if (by_server_time() && how == "release") made.begin_own(BatchPart::Kind::kRelease);
-  made.add(id_text(request.id));
-  made.add(padded(request.issue));
+  made.add_id(request.id);
+  made.add_padded(request.issue);
   made.add(how);
   finish(made, request.name);
   return made;
@@ -135,11 +135,11 @@ ScriptCall Requests::end(std::string_view how, const port::AcquisitionRequest& r
 ScriptCall Requests::renew(const std::vector<port::RenewItem>& items, std::size_t from,
                            std::size_t to) const {
   ScriptCall made = begin(ScriptName::kRenew);
-  for (std::size_t i = from; i < to; ++i) made.add_key(record_key(items[i].name));
+  for (std::size_t i = from; i < to; ++i) made.add_lock(items[i].name);
   made.add(client_);
   for (std::size_t i = from; i < to; ++i) {
     const port::RenewItem& item = items[i];
-    made.add(id_text(item.id));
+    made.add_id(item.id);
     made.add(item.seq);
     made.add(item.ttl.count());
     made.add(item.waiter_ttl.count());

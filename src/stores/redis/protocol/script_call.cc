@@ -1,7 +1,12 @@
 #include "src/stores/redis/protocol/script_call.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include "src/base/random.h"
 #include "src/stores/redis/protocol/answers.h"
 #include "src/stores/redis/protocol/errors.h"
+#include "src/stores/redis/protocol/keys.h"
 
 namespace holdfast::stores::redis {
 namespace {
@@ -34,6 +39,27 @@ void ScriptCall::add_key(std::string_view key) {
   ++keys_;
   add(key);
   common_at_ = words_text_.size();
+}
+
+void ScriptCall::add_lock(std::string_view name) {
+  ++keys_;
+  ++words_;
+  append_record_key(words_text_, name);
+  common_at_ = words_text_.size();
+}
+
+void ScriptCall::add_id(const port::AcquisitionId& id) {
+  const base::HexDigits digits = base::hex_digits(id.high, id.low);
+  add(std::string_view(digits.data(), digits.size()));
+}
+
+void ScriptCall::add_padded(std::uint64_t number) {
+  char digits[kPaddedSize + 24];
+  std::fill_n(digits, kPaddedSize, '0');
+  const char* const end = std::to_chars(digits + kPaddedSize, std::end(digits), number).ptr;
+  // Longer numbers have no zero before them.
+  const char* const begin = std::min<const char*>(digits + kPaddedSize, end - kPaddedSize);
+  add(std::string_view(begin, static_cast<std::size_t>(end - begin)));
 }
 
 void ScriptCall::begin_own(BatchPart::Kind kind) {

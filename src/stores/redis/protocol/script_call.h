@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "holdfast/result.h"
+#include "src/port/store.h"
 #include "src/stores/redis/protocol/reply.h"
 #include "src/stores/redis/protocol/scripts.h"
 #include "src/stores/redis/transport/batch_part.h"
@@ -23,11 +24,14 @@ class ScriptCall {
 
   // Add the keys before other words.
   void add_key(std::string_view key);
+  void add_lock(std::string_view name);  // The key of its record.
   void add(std::string_view arg);
   void add(std::integral auto number) {
     char digits[24];
     add(std::string_view(digits, std::to_chars(digits, digits + sizeof digits, number).ptr));
   }
+  void add_id(const port::AcquisitionId& id);  // As id_text().
+  void add_padded(std::uint64_t number);       // As padded().
   std::size_t key_count() const { return keys_; }
   // Marks where this request's own words begin. With its key they can join a batch.
   void begin_own(BatchPart::Kind kind);
