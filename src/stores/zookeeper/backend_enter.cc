@@ -52,7 +52,9 @@ void ZookeeperBackend::enter_folder(const Op<Entered>& op, const EnteringPtr& en
   }
   if (layout_->keeps_record()) {
     know_connection(*entering);
+    entering->ahead = joins(entering->key) && sole_users_->expects_no_folder(entering->lock);
     watch_folder(entering->lock, path);
+    if (entering->ahead) make_folder_ahead(path, entering);
     entering->alone = joins(entering->key) && sole_users_->is_free(entering->lock);
   }
   const std::string node = path + "/" + layout_->prefix(entering->key);
@@ -68,7 +70,15 @@ void ZookeeperBackend::enter_folder(const Op<Entered>& op, const EnteringPtr& en
   op->sent_to_write = true;
   link_for(path).create(node, entering->text, NodeKind::kContender, std::move(created));
   // Sent after the creation on the same connection, so the listing shows the new node.
-  list_entered(op, entering);
+  if (!entering->ahead) list_entered(op, entering);
+}
+
+void ZookeeperBackend::make_folder_ahead(const std::string& path, const EnteringPtr& entering) {
+  auto answered = [cache = sole_users_, entering](const Reply& reply) {
+    entering->first = reply.rc == ZOK;
+    if (reply.rc == ZNODEEXISTS) cache->found_folder(true);
+  };
+  link_for(path).create(path, "", NodeKind::kContainer, Link::Done::always(std::move(answered)));
 }
 
 void ZookeeperBackend::watch_folder(const std::string& lock, const std::string& path) {
@@ -87,6 +97,7 @@ void ZookeeperBackend::on_created(const Op<Entered>& op, const EnteringPtr& ente
                                   const Reply& reply) {
   if (reply.rc == ZNONODE && entering->attempts > 0) {
     op->sent_to_write = false;
+    if (layout_->keeps_record()) sole_users_->found_folder(false);
     --entering->attempts;
     if (!is_session_of(*entering)) {
       return post_error(op, Error(Errc::kLost, "zookeeper: the session has ended"));
@@ -105,8 +116,9 @@ void ZookeeperBackend::on_created(const Op<Entered>& op, const EnteringPtr& ente
   know_connection(*entering);
   const bool alone =
       place && sole_users_->created(entering->lock, static_cast<std::uint32_t>(place->order));
-  if (!entering->alone) return;  // The listing answers it.
-  if (!alone) {
+  if (!entering->alone && !entering->ahead) return;  // The listing answers it.
+  const bool first_ever = entering->ahead && entering->first && place && place->order == 0;
+  if (!alone && !first_ever) {
     return in_session(op, entering->epoch, [this, op, entering] { list_entered(op, entering); });
   }
   entering->entered.listing.queue.push_back(*place);

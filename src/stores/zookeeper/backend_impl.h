@@ -150,6 +150,8 @@ class ZookeeperBackend final : public contend::Backend {
     int attempts = kAttempts;
     Entered entered{};
     bool alone = false;      // Assumed; the node's number confirms it.
+    bool ahead = false;      // The folder is made by the request before...
+    bool first = false;      // ...which did make it.
     std::uint64_t turn = 0;  // Position in the order of the callers.
     int above = ZOK;         // Why the parents of the folder could not be created.
   };
@@ -164,6 +166,7 @@ class ZookeeperBackend final : public contend::Backend {
   }
 
   void watch_folder(const std::string& lock, const std::string& path);
+  void make_folder_ahead(const std::string& path, const EnteringPtr& entering);
 
   void on_created(const Op<Entered>& op, const EnteringPtr& entering, const Reply& reply);
 

@@ -1,5 +1,5 @@
-// The folders that only this client has used for a while. There a contender is admitted by its
-// number alone, without a listing.
+// The folders that only this client has used for a while, and those that it has just made. There a
+// contender is admitted by its number alone, without a listing.
 //
 // ZooKeeper numbers a folder's contenders by its count of creations. A client that was alone as
 // number n, has removed that contender, and now gets n + 1, is first: nobody entered in between,
@@ -12,6 +12,10 @@
 //   unsure   standing          -           -                  -
 //   standing -                 free        -                  unsure
 //   free     -                 -           standing           unsure
+//
+// Number 0 in a folder that this client's request before has made is the first contender that it
+// ever had. Names of locks are often new or often not, so a folder is made ahead where the last
+// name that was new to this client had none.
 //
 // Thread-safety: the loop.
 #pragma once
@@ -63,6 +67,13 @@ class SoleUserCache {
     if (found != folders_.end() && found->second.waker == waker) folders_.erase(found);
   }
 
+  // Whether to make the lock's folder ahead of the creation in it. Call it before wants_watch().
+  bool expects_no_folder(const std::string& lock) const {
+    return names_are_new_ && !folders_.contains(lock) && !seen_.contains(lock);
+  }
+  // The first use of a lock has found this.
+  void found_folder(bool found) { names_are_new_ = !found; }
+
   // Whether the next contender may be created without a listing.
   bool is_free(const std::string& lock) const {
     const auto found = folders_.find(lock);
@@ -100,6 +111,7 @@ class SoleUserCache {
 
   std::uint64_t epoch_ = 0;
   std::uint64_t connection_ = 0;
+  bool names_are_new_ = false;
   std::unordered_set<std::string> seen_;
   std::unordered_map<std::string, Folder> folders_;
 };

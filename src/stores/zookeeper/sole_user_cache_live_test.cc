@@ -84,5 +84,47 @@ TEST(ZookeeperLonelyLiveTest, AnUncontendedPairIsTwoRequests) {
   EXPECT_LT(server.figure("zk_packets_received") - before, 250);
 }
 
+// Its folder, its creation and its removal: nothing is looked for, nothing is listed.
+TEST(ZookeeperLonelyLiveTest, APairOnANewNameIsThreeRequests) {
+  HOLDFAST_NEEDS_ZOOKEEPER();
+  support::ZookeeperServer server;
+  auto client = Client::connect(server.url("/?session=30s"));
+  ASSERT_TRUE(client);
+  const auto pairs = [&client](const std::string& names, int count) {
+    for (int i = 0; i < count; ++i) {
+      Mutex mutex = client->mutex(names + std::to_string(i));
+      take_and_give_back(mutex);
+    }
+  };
+  pairs("first", 2);  // Nothing is known of new names before.
+  const std::int64_t before = server.figure("zk_packets_received");
+  pairs("new", 100);
+  // And the session's beats.
+  EXPECT_LT(server.figure("zk_packets_received") - before, 350);
+}
+
+// A client that makes folders ahead meets one that is there, and somebody in it.
+TEST(ZookeeperLonelyLiveTest, AFolderThatWasMadeByAnotherIsListed) {
+  HOLDFAST_NEEDS_ZOOKEEPER();
+  support::ZookeeperServer server;
+  auto one = Client::connect(server.url("/?session=10s"));
+  auto other = Client::connect(server.url("/?session=10s"));
+  ASSERT_TRUE(one && other);
+  for (const char* name : {"a", "b", "c"}) {
+    Mutex fresh = one->mutex(name);
+    take_and_give_back(fresh);
+  }
+  Mutex ours = one->mutex("orders"), theirs = other->mutex("orders");
+  auto held = theirs.acquire({.wait = 60s});
+  ASSERT_TRUE(held) << held.error().message();
+  auto refused = ours.try_acquire();
+  ASSERT_TRUE(refused) << refused.error().message();
+  EXPECT_FALSE(refused->has_value());
+  ASSERT_TRUE(held->release());
+  // Empty by now, but not made by this client: its number is not 0.
+  Mutex again = one->mutex("orders");
+  take_and_give_back(again);
+}
+
 }  // namespace
 }  // namespace holdfast::stores::zookeeper

@@ -57,6 +57,18 @@ TEST(ZookeeperLonelyTest, WhoStillStandsThereIsNotAlone) {
   EXPECT_FALSE(lonely.is_free(kLock));
 }
 
+TEST(ZookeeperLonelyTest, AFolderIsMadeAheadWhereTheLastNewNameHadNone) {
+  SoleUserCache lonely;
+  EXPECT_FALSE(lonely.expects_no_folder(kLock));
+  lonely.found_folder(false);
+  EXPECT_TRUE(lonely.expects_no_folder(kLock));
+  EXPECT_EQ(lonely.wants_watch(kLock), nullptr);
+  EXPECT_FALSE(lonely.expects_no_folder(kLock));  // It is not new to this client any more.
+  EXPECT_TRUE(lonely.expects_no_folder("another"));
+  lonely.found_folder(true);
+  EXPECT_FALSE(lonely.expects_no_folder("another"));
+}
+
 TEST(ZookeeperLonelyTest, WithoutAWatchNothingIsKnown) {
   SoleUserCache lonely;
   EXPECT_EQ(lonely.wants_watch(kLock), nullptr);
