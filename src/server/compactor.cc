@@ -68,11 +68,20 @@ Commit Compactor::read_chunk() {
     return Commit::kCommitted;
   }
   const auto bytes = journal_.chunk(old_, read_);
-  if (!bytes || !fold_->chunk(old_, read_, *bytes)) {
-    phase_ = Phase::kBroken;
-    return Commit::kCommitted;
-  }
+  if (!bytes) return stop_reading(bytes.error());
+  if (const auto good = fold_->chunk(old_, read_, *bytes); !good) return stop_reading(good.error());
   ++read_;
+  return Commit::kCommitted;
+}
+
+// A journal that is out of reach may be read later. A record that makes no sense stays so.
+Commit Compactor::stop_reading(const Error& why) {
+  if (why.code() != Errc::kCorruptState && why.code() != Errc::kVersionMismatch) {
+    return Commit::kLater;
+  }
+  broken_ = why;
+  fold_.reset();
+  phase_ = Phase::kBroken;
   return Commit::kCommitted;
 }
 
@@ -84,9 +93,9 @@ Commit Compactor::read_batches() {
       return Commit::kCommitted;
     }
     const auto bytes = journal_.batch(number + 1);
-    if (!bytes || !fold_->batch(number + 1, *bytes)) {
-      phase_ = Phase::kBroken;
-      return Commit::kCommitted;
+    if (!bytes) return stop_reading(bytes.error());
+    if (const auto good = fold_->batch(number + 1, *bytes); !good) {
+      return stop_reading(good.error());
     }
     size += bytes->size() + 256;
   }

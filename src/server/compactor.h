@@ -6,8 +6,8 @@
 // Guarantee: a crash at any step leaves the old snapshot or the new one valid. A step takes as long
 // as a commit does, whatever the number of locks.
 // Thread-safety: none; the journal's thread. Memory: that of a Fold while it works.
-// Errors: of the journal. One that is full postpones the work; damaged records end it for good, and
-// the journal then grows until its room is used up.
+// Errors: of the journal. One that is full, or does not answer, postpones the work. Damaged records
+// end it for good (broken()), and the journal then grows until its room is used up.
 #pragma once
 
 #include <cstddef>
@@ -41,6 +41,8 @@ class Compactor {
   bool must_finish() const;
   // kCommitted: go on. kLater: call again after a while. Others: as Commit says.
   Commit step();
+  // Why there will be no snapshot any more.
+  const std::optional<Error>& broken() const { return broken_; }
   // A fold is as large as the shard, and the allocator keeps its small pieces. This call is to come
   // now and then; it gives them back to the system, at most once a minute.
   void give_back_memory(base::BootInstant now);
@@ -62,6 +64,7 @@ class Compactor {
   Commit write_chunk();
   Commit write_head();
   Commit begin();
+  Commit stop_reading(const Error& why);
 
   Journal& journal_;
   const Settings settings_;
@@ -74,6 +77,7 @@ class Compactor {
   std::uint32_t read_ = 0;
   std::optional<Fold> fold_;
   std::optional<std::string> chunk_;  // To be written.
+  std::optional<Error> broken_;
   bool keeps_memory_ = false;
   base::BootInstant next_give_back_{};
 };

@@ -82,6 +82,7 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   void look_at_wall_clock();
   void look_at_disk(const DiskSpace& seen);
   void become_full(const std::string& why);
+  void warn_of_no_snapshots(const std::string& why);
   void warn(const std::string& what) {
     if (options.warn) options.warn(what);
   }
@@ -125,6 +126,7 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   machine::Instant settle_at{};
   bool settled = true;            // The journal's thread, once it runs.
   base::BootInstant next_look{};  // The journal's thread.
+  bool told_broken = false;       // The journal's thread.
   bool flush_posted = false;
   bool stopped = false;
   std::thread thread;
@@ -325,6 +327,12 @@ void Service::Impl::become_full(const std::string& why) {
        ". New locks are refused, and renewals go on. Make room on the disk");
 }
 
+void Service::Impl::warn_of_no_snapshots(const std::string& why) {
+  warn("the journal cannot be read back, so it gets no snapshot any more: " + why +
+       ". It grows until its room is used up, and then no lock is granted. A start reads the same "
+       "records: look with 'holdfast server verify', and restore a backup");
+}
+
 void Service::Impl::look_at_disk(const DiskSpace& seen) {
   disk = seen;
   if (disk.size == 0) return;
@@ -450,6 +458,11 @@ Commit Service::Impl::look() {
     if (const auto self = weak.lock(); self && !self->stopped) self->look_at_disk(space);
   });
   compactor->give_back_memory(now);
+  if (compactor->broken() && !std::exchange(told_broken, true)) {
+    asio::post(io, [weak = weak_from_this(), why = compactor->broken()->message()] {
+      if (const auto self = weak.lock(); self && !self->stopped) self->warn_of_no_snapshots(why);
+    });
+  }
   if (seen == Commit::kCommitted) static_cast<void>(settle());
   return seen == Commit::kLater ? Commit::kCommitted : seen;
 }

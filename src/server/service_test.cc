@@ -359,6 +359,49 @@ TEST(CompactorTest, ACrashAtAnyStepLeavesAWholeJournal) {
   EXPECT_EQ(snapshots, 3);
 }
 
+// Ten batches, and a compactor that is due.
+struct Compacting {
+  Compacting() {
+    machine::LockMachine machine({0, 0});
+    for (std::uint64_t number = 1; number <= 10; ++number) {
+      machine::Effects effects;
+      const std::string name = "a" + std::to_string(number);
+      machine.apply({machine::Instant(seconds(number)), acquire(name, number)}, effects);
+      RecordWriter writer({RecordKind::kBatch, number, 0});
+      for (const auto& effect : effects) writer.add_effect(effect);
+      journal.commit(number, writer.finish(machine::Instant(seconds(number))));
+    }
+    compactor.note_commit(10, 1'000);
+  }
+
+  testing::SimDisk disk;
+  testing::SimJournal journal{disk};
+  Compactor compactor{journal, {.bytes = 100, .chunk = 400}, {}, 0};
+};
+
+TEST(CompactorTest, AReadThatFailsIsTriedAgain) {
+  Compacting it;
+  it.journal.fail_reads(Error(Errc::kUnavailable, "no member answers"));
+  Commit done = Commit::kCommitted;
+  for (int step = 0; step < 10 && done == Commit::kCommitted; ++step) done = it.compactor.step();
+  EXPECT_EQ(done, Commit::kLater);
+  EXPECT_EQ(it.compactor.step(), Commit::kLater);
+  EXPECT_FALSE(it.compactor.broken());
+  it.journal.fail_reads(std::nullopt);
+  while (it.compactor.busy()) ASSERT_EQ(it.compactor.step(), Commit::kCommitted);
+  EXPECT_EQ(it.disk.head.batch, 10U);
+}
+
+TEST(CompactorTest, DamagedRecordsAreTheEndAndTold) {
+  Compacting it;
+  it.disk.batches[4] = "nonsense";
+  while (it.compactor.busy()) ASSERT_EQ(it.compactor.step(), Commit::kCommitted);
+  ASSERT_TRUE(it.compactor.broken());
+  EXPECT_EQ(it.compactor.broken()->code(), Errc::kCorruptState);
+  EXPECT_EQ(it.disk.head.batch, 0U);
+  EXPECT_FALSE(it.compactor.must_finish());
+}
+
 TEST(SqliteJournalTest, TheRingIsReusedAndSnapshotsBoundTheRecovery) {
   const TempFolder folder;
   const auto make = [&] {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,6 +31,9 @@ class SimJournal final : public Journal {
   // Sets the answer of the next calls that write. Nothing is written unless it is kCommitted.
   void answer(Commit next) { next_ = next; }
 
+  // Chunks and batches cannot be read for now.
+  void fail_reads(std::optional<Error> why) { unreadable_ = std::move(why); }
+
   Result<void> open() override {
     term_ = ++disk_.term;
     return {};
@@ -38,6 +42,7 @@ class SimJournal final : public Journal {
   std::string term() const override { return std::to_string(term_); }
   Result<SnapshotHead> head() override { return disk_.head; }
   Result<std::string> chunk(const SnapshotHead& head, std::uint32_t index) override {
+    if (unreadable_) return *unreadable_;
     const auto found = disk_.chunks.find({head.batch, index});
     if (found == disk_.chunks.end()) return Error(Errc::kCorruptState, "no such chunk");
     return found->second;
@@ -47,6 +52,7 @@ class SimJournal final : public Journal {
     return std::max(disk_.head.batch, newest);
   }
   Result<std::string> batch(std::uint64_t number) override {
+    if (unreadable_) return *unreadable_;
     const auto found = disk_.batches.find(number);
     if (found == disk_.batches.end()) return Error(Errc::kCorruptState, "no such batch");
     return found->second;
@@ -94,6 +100,7 @@ class SimJournal final : public Journal {
   SimDisk& disk_;
   std::uint64_t term_ = 0;
   Commit next_ = Commit::kCommitted;
+  std::optional<Error> unreadable_;
 };
 
 }  // namespace holdfast::server::testing
