@@ -97,11 +97,19 @@ def version_of(command):
     return said.strip().splitlines()[0] if said.strip() else "unknown"
 
 
+def consul():
+    """The program that the tests take, too (scripts/consul-server)."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return os.environ.get("HOLDFAST_CONSUL") or shutil.which("consul") or Path(cache) / "holdfast" / "consul"
+
+
 def machine():
     model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     return {"date": date.today().isoformat(), "processors": os.cpu_count(),
             "model": model[1] if model else platform.machine(), "kernel": platform.release(),
             "redis": version_of(["redis-server", "--version"]),
+            "zookeeper": version_of(["dpkg-query", "-W", "-f", "${Version}", "zookeeper"]),
             "etcd": version_of(["etcd", "--version"]),
+            "consul": version_of([consul(), "--version"]),
             "java": version_of(["java", "-version"]), "go": version_of(["go", "version"]),
             "node": version_of(["node", "--version"]), "rust": version_of(["cargo", "--version"])}

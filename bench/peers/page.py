@@ -4,7 +4,7 @@ import math
 import statistics
 from pathlib import Path
 
-OWN = [1, 16, 64, 256]
+OWN = [1, 16, 64, 256, 1024]  # The last one only where peers go so far.
 STORES = {"redis": "Redis", "zookeeper": "ZooKeeper", "etcd": "etcd", "consul": "Consul"}
 COLOURS = ["#0b6e4f", "#2f9e73", "#c1121f", "#e07a1f", "#5b5bd6", "#8d6a9f", "#3f88c5", "#7a7a7a",
            "#b08900", "#a23b72", "#4a4e69"]
@@ -39,6 +39,15 @@ def of_store(facts, store):
     return [peer for peer in facts["peers"] if peer["store"] == store and peer["figures"]]
 
 
+def grown(peer, figure):
+    value = median(peer, figure)
+    return value if value and value > 0 else None
+
+
+def own_of(peers):
+    return [callers for callers in OWN if any(median(peer, f"own {callers}") for peer in peers)]
+
+
 def table(head, rows):
     lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
@@ -46,24 +55,25 @@ def table(head, rows):
 
 def tables_of(facts, store):
     peers = of_store(facts, store)
-    yield table(["pairs per second, own names"] + [f"{callers} caller{'s' * (callers > 1)}" for callers in OWN] +
+    own = own_of(peers)
+    yield table(["pairs per second, own names"] + [f"{callers:,} caller{'s' * (callers > 1)}" for callers in own] +
                 ["new names, 16"],
-                [[peer["name"]] + [rate(peer, f"own {callers}") for callers in OWN] +
+                [[peer["name"]] + [rate(peer, f"own {callers}") for callers in own] +
                  [rate(peer, "new 16")] for peer in peers])
-    yield table(["one name", "16 callers", "longest wait, ms", "largest share / smallest",
+    yield table(["one name", "16 callers", "p99 of a pair, ms", "longest wait, ms", "largest share / smallest",
                  "16 processes", "longest wait, ms"],
-                [[peer["name"], rate(peer, "hot 16"),
+                [[peer["name"], rate(peer, "hot 16"), number((median(peer, "hot 16 p99_us") or 0) / 1000),
                   number((median(peer, "hot 16 longest_wait_us") or 0) / 1000),
                   number(median(peer, "hot 16 spread"), 1), rate(peer, "hot 16 processes"),
                   number((median(peer, "hot 16 processes longest_wait_us") or 0) / 1000)]
                  for peer in peers])
     yield table(["cost", "p50, us (1 caller)", "p99, us (16)", "client CPU, us a pair (16)",
-                 "server CPU, us a pair (16)", "bytes a held lock", "take-over after `kill -9`, s"],
+                 "server CPU, us a pair (16)", "bytes a held lock", "take-over after `kill -9`, leases"],
                 [[peer["name"], number(median(peer, "own 1 p50_us")),
                   number(median(peer, "own 16 p99_us")),
                   number(median(peer, "own 16 client_cpu_us"), 1),
                   number(median(peer, "own 16 server_cpu_us"), 1),
-                  number(median(peer, "bytes a lock")), number(median(peer, "take over s"), 2)]
+                  number(grown(peer, "bytes a lock")), number(median(peer, "take over leases"), 2)]
                  for peer in peers])
 
 
@@ -77,7 +87,7 @@ def best(peers, figure):
     return max(known, key=lambda peer: median(peer, figure), default=None)
 
 
-FIGURES = [(f"own {callers}", f"{callers} callers on names of their own" if callers > 1 else "1 caller") for callers in OWN] + [
+FIGURES = [(f"own {callers}", f"{callers:,} callers on names of their own" if callers > 1 else "1 caller") for callers in OWN] + [
     ("new 16", "16 callers, a new name each time"), ("hot 16", "16 callers on one name"),
     ("hot 16 processes", "16 processes on one name")]
 
@@ -95,47 +105,176 @@ def comparisons(facts):
                               f"{ours['name']} {rate(ours, figure)}: ratio {ratio:.2f}")
 
 
-def chart(facts, store):
-    """Pairs per second against callers, both logarithmic, as SVG; readable on white and on black."""
+# Figures of which less is better: (figure, words, digits).
+COSTS = [("own 1 p50_us", "p50 of a pair in us, 1 caller", 0), ("own 16 p99_us", "p99 of a pair in us, 16 callers", 0),
+         ("own 16 client_cpu_us", "client's CPU for a pair in us, 16 callers", 1),
+         ("own 16 server_cpu_us", "server's CPU for a pair in us, 16 callers", 1),
+         ("bytes a lock", "bytes of a held lock", 0), ("take over leases", "take-over in leases", 2)]
+
+
+def least(peers, figure):
+    known = [peer for peer in peers if (median(peer, figure) or 0) > 0]
+    return min(known, key=lambda peer: median(peer, figure), default=None)
+
+
+def costs(facts):
+    """(ratio, sentence) as comparisons(), above 1 where ours costs less."""
+    for store, title in STORES.items():
+        peers = of_store(facts, store)
+        for figure, words, digits in COSTS:
+            ours = least([peer for peer in peers if peer["ours"]], figure)
+            other = least([peer for peer in peers if not peer["ours"]], figure)
+            if ours and other:
+                ratio = median(other, figure) / median(ours, figure)
+                yield ratio, (f"{title}, {words}: {other['name']} {number(median(other, figure), digits)}, "
+                              f"{ours['name']} {number(median(ours, figure), digits)}")
+
+
+# What this project asks of itself, as (words, asked, the value of facts). A value is a ratio of pairs per second
+# where nothing else is said.
+BLOCKING = ("redsync", "bsm/redislock", "redis-py", "Redisson, plain", "Redisson, fair", "Redisson, fenced")
+UNFAIR = ("rslock", "redsync", "bsm/redislock", "node-redlock", "redis-py", "Redisson, plain",
+          "Redisson, asynchronous", "Redisson, fenced")
+CURATOR = ("Curator, InterProcessMutex", "Curator, InterProcessSemaphoreMutex")
+
+
+def of_best(store, figure, others, ours=("Holdfast, async", "Holdfast, threads")):
+    """Ours against the best of these others, as a function of facts."""
+
+    def value(facts):
+        peers = of_store(facts, store)
+        mine = best([peer for peer in peers if peer["name"] in ours], figure)
+        other = best([peer for peer in peers if peer["name"] in others], figure)
+        return median(mine, figure) / median(other, figure) if mine and other else None
+
+    return value
+
+
+def of_bare_redis(facts):
+    mine = best([peer for peer in of_store(facts, "redis") if peer["ours"]], "own 256")
+    bare = facts["bare_redis"]
+    return median(mine, "own 256") / bare["pairs"] if mine and bare else None
+
+
+def figure_of(store, name, figure, scale):
+    def value(facts):
+        found = [median(peer, figure) for peer in of_store(facts, store) if peer["name"] == name]
+        return found[0] / scale if found and found[0] else None
+
+    return value
+
+
+AIMS = [
+    *((f"Redis, asynchronous, {callers:,} in flight, to rslock", 1.0,
+       of_best("redis", f"own {callers}", ("rslock",), ("Holdfast, async",))) for callers in OWN[1:]),
+    ("Redis, 256 callers, to `redis-benchmark -c 256 -P 16` of a plain `SET NX PX` and `DEL`", 0.9, of_bare_redis),
+    ("Redis, 1 caller, to redsync", 1.0, of_best("redis", "own 1", ("redsync",))),
+    *((f"Redis, {callers} threads, to the best client of threads or goroutines", 1.2,
+       of_best("redis", f"own {callers}", BLOCKING, ("Holdfast, threads",))) for callers in (16, 64)),
+    ("Redis, 256 threads, thousand pairs per second", 45, figure_of("redis", "Holdfast, threads", "own 256", 1000)),
+    ("Redis, 16 callers on one name, to the fastest client without a queue", 1.0, of_best("redis", "hot 16", UNFAIR)),
+    ("Redis, 16 callers on one name, to Redisson's fair lock", 10, of_best("redis", "hot 16", ("Redisson, fair",))),
+    ("ZooKeeper, 16 callers on one name, to Curator", 1.5, of_best("zookeeper", "hot 16", CURATOR)),
+    ("ZooKeeper, 16 callers, new names, to Curator", 1.5, of_best("zookeeper", "new 16", CURATOR)),
+    ("etcd, 16 callers on one name, to its package", 4, of_best("etcd", "hot 16", ("etcd's concurrency package",))),
+    ("Consul, 16 callers on one name, to its API", 2, of_best("consul", "hot 16", ("Consul's API",))),
+    ("ZooKeeper, 1 caller, to Curator", 1.1, of_best("zookeeper", "own 1", CURATOR)),
+    ("etcd, 1 caller, to its package", 1.1, of_best("etcd", "own 1", ("etcd's concurrency package",))),
+]
+
+
+AT_MOST = [("etcd, 16 callers on one name, p99 of a pair in ms, at most", 60,
+            figure_of("etcd", "Holdfast, threads", "hot 16 p99_us", 1000))]
+
+
+def aims(facts):
+    rows = [(words, asked, value(facts), 1) for words, asked, value in AIMS]
+    rows += [(words, asked, value(facts), -1) for words, asked, value in AT_MOST]
+    return table(["aim", "asked", "reached", ""],
+                 [[words, f"{asked:g}", number(value, 2),
+                   "missed" if value is not None and (value - asked) * sign < 0 else ""]
+                  for words, asked, value, sign in rows])
+
+
+def chart(facts, store, title, lines):
+    """A figure against callers, both logarithmic, as SVG; readable on white and on black. `lines` gives
+    [(figure, dashes)] for a number of callers: one line each for every peer."""
     peers = [peer for peer in of_store(facts, store) if median(peer, "own 16")]
-    values = [median(peer, f"own {callers}") for peer in peers for callers in OWN]
+    own = own_of(peers)
+    values = [median(peer, figure) for peer in peers for callers in own for figure, _ in lines(callers)]
     values = [value for value in values if value]
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    width, height, left, top, right, bottom = 760, 380, 70, 40, 250, 50
+    width, height, left, top, right, bottom = 780, 380, 90, 40, 250, 50
 
     def x(callers):
-        return left + (width - left - right) * math.log2(callers) / math.log2(OWN[-1])
+        return left + (width - left - right) * math.log2(callers) / math.log2(own[-1])
 
     def y(value):
         return height - bottom - (height - top - bottom) * (math.log10(value) - low) / max(1, high - low)
 
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
            f'font-family="sans-serif" font-size="13">',
-           f'<title>Pairs per second on {STORES[store]} against callers</title>',
+           f'<title>{STORES[store]}: {title}, against callers</title>',
            f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-           f'<text x="{left}" y="22" font-size="15" fill="#222222">{STORES[store]}: acquire and release, '
-           'pairs per second</text>']
+           f'<text x="{left}" y="22" font-size="15" fill="#222222">{STORES[store]}: {title}</text>']
     for power in range(low, high + 1):
         at = y(10 ** power)
         out.append(f'<line x1="{left}" y1="{at:.1f}" x2="{width - right}" y2="{at:.1f}" stroke="#dddddd"/>')
         out.append(f'<text x="{left - 8}" y="{at + 4:.1f}" text-anchor="end" fill="#444444">'
                    f'{10 ** power:,}</text>')
-    for callers in OWN:
+    for callers in own:
         out.append(f'<text x="{x(callers):.1f}" y="{height - bottom + 20}" text-anchor="middle" '
-                   f'fill="#444444">{callers}</text>')
+                   f'fill="#444444">{callers:,}</text>')
     out.append(f'<text x="{(left + width - right) / 2:.0f}" y="{height - 10}" text-anchor="middle" '
                'fill="#444444">callers at once, each on a name of its own</text>')
     for index, peer in enumerate(peers):
-        points = [(x(callers), y(median(peer, f"own {callers}"))) for callers in OWN
-                  if median(peer, f"own {callers}")]
         colour, thick = COLOURS[index % len(COLOURS)], 3 if peer["ours"] else 1.5
-        line = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
-        out.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="{thick}"/>')
+        for which, (_, dashes) in enumerate(lines(own[0])):
+            points = [(x(callers), median(peer, lines(callers)[which][0])) for callers in own]
+            line = " ".join(f"{px:.1f},{y(value):.1f}" for px, value in points if value)
+            out.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="{thick}"'
+                       f'{dashes}/>')
         row = top + 18 * index
         out.append(f'<line x1="{width - right + 14}" y1="{row}" x2="{width - right + 38}" y2="{row}" '
                    f'stroke="{colour}" stroke-width="{thick}"/>')
         out.append(f'<text x="{width - right + 44}" y="{row + 4}" fill="#222222">{peer["name"]}</text>')
     return "\n".join(out + ["</svg>"]) + "\n"
+
+
+def charts(facts, store):
+    """{file name: SVG}"""
+    return {f"{store}.svg": chart(facts, store, "acquire and release, pairs per second",
+                                  lambda callers: [(f"own {callers}", "")]),
+            f"{store}-latency.svg": chart(facts, store, "time of a pair in us, p50 whole, p99 dashed",
+                                          lambda callers: [(f"own {callers} p50_us", ""),
+                                                           (f"own {callers} p99_us", ' stroke-dasharray="5 4"')])}
+
+
+def reached_of(facts, store):
+    """The best figures on names of their own: ours, and the others'."""
+    cells = []
+    for ours in (True, False):
+        known = [(median(peer, f"own {callers}") or 0, callers, peer["name"])
+                 for peer in of_store(facts, store) if peer["ours"] == ours for callers in OWN]
+        value, callers, name = max(known, default=(0, 0, ""))
+        cells.append(f"{value:,.0f} ({name}, {callers:,} callers)" if value else "-")
+    return tuple(cells)
+
+
+def beside_bare_redis(facts):
+    """What redis-benchmark reaches on the same server, and what ours is of it."""
+    bare, ours = facts["bare_redis"], [peer for peer in of_store(facts, "redis") if peer["ours"]]
+    out = [f"`redis-benchmark -c 256 -P 16` reaches {bare['pairs']:,.0f} pairs of a bare `SET NX PX` and a `DEL` "
+           "per second on this machine, with 16 requests in each batch and no lock. "]
+    fastest = best(ours, "own 256")
+    if fastest:
+        out.append(f"{fastest['name']} with 256 callers reaches {median(fastest, 'own 256') / bare['pairs']:.2f} of "
+                   "that. ")
+    out.append(f"One caller's two bare requests take {bare['pair_us']:,.0f} us (p50, `redis-benchmark -c 1`). ")
+    times = [median(peer, "own 1 p50_us") for peer in ours if median(peer, "own 1 p50_us")]
+    if times:
+        out.append(f"A pair of our quicker form takes {min(times) / bare['pair_us']:.2f} of that.")
+    return "".join(out).rstrip()
 
 
 def write(facts, path):
@@ -147,7 +286,10 @@ def write(facts, path):
            "wrote it. A pair is one acquisition and its release.", "",
            "## Where another client is faster", ""]
     out += [f"- {words}." for words in behind] or ["In no figure of this run."]
+    dear = [words for ratio, words in sorted(costs(facts)) if ratio < 1]
+    out += ["", "What costs less with another client:", ""] + ([f"- {words}." for words in dear] or ["Nothing."])
     out += ["", "## Where Holdfast is faster", ""] + [f"- {words}." for words in ahead]
+    out += ["", "## What we aim at", "", aims(facts)]
     out += ["", "No peer gives what Holdfast gives with every pair: a fencing token, a fair queue, and a "
             "holder that learns of a loss. Redisson's fair lock has the queue and its fenced lock the token; "
             "Curator, kazoo, and etcd's package have the queue.", ""]
@@ -155,28 +297,32 @@ def write(facts, path):
         if not of_store(facts, store):
             continue
         out += [f"## {title}", "", f"![Pairs per second on {title} against callers]"
-                f"(performance/{store}.svg)", ""]
+                f"(performance/{store}.svg)", "", f"![Time of a pair on {title} against callers]"
+                f"(performance/{store}-latency.svg)", ""]
         out += list(tables_of(facts, store))
     out += ["## What articles claim", "",
             "Articles give these rates for locks on each kind of store, mostly without machine or method. Beside "
             "them stands the best figure of this page.", ""]
-    reached = {title: best(of_store(facts, store), "own 256") for store, title in STORES.items()}
-    out.append(table(["store", "articles, operations per second", "here, pairs per second"],
-                     [[store, claim, rate(reached[store], "own 256") + f" ({reached[store]['name']})"
-                       if reached.get(store) else "not measured"] for store, claim in CLAIMS]))
+    reached = {title: reached_of(facts, store) for store, title in STORES.items()}
+    out.append(table(["store", "articles, operations per second", "Holdfast, pairs per second",
+                      "best other client, pairs per second"],
+                     [[store, claim, *reached.get(store, ("not measured here", "-"))] for store, claim in CLAIMS]))
     if facts["bare_redis"]:
-        out += [f"`redis-benchmark -c 256 -P 16` reaches {facts['bare_redis']:,.0f} pairs of a bare `SET NX PX` and "
-                "a `DEL` per second on this machine, with 16 requests in each batch and no lock.", ""]
+        out += [beside_bare_redis(facts), ""]
     out += ["## How it was measured", "",
             f"Date: {machine['date']}. Machine: {machine['processors']} processors ({machine['model']}), Linux "
             f"{machine['kernel']}. Servers and clients share it, on the loopback interface.", "",
             f"Each figure is the median of {facts['rounds']} interleaved rounds of {facts['seconds']:g} seconds; "
-            "± is half the distance between the extremes. Redis runs without persistence, ZooKeeper and Consul "
-            "without forced writes, etcd as Debian packages it; each is one server.", "",
+            "± is half the distance between the extremes, and is given for pairs only. Redis runs without persistence, "
+            "ZooKeeper and Consul without forced writes, etcd as Debian packages it; each is one server. All data is "
+            "in memory (`/dev/shm`), so a forced write costs nothing.", "",
             "The client's CPU is of its whole process. A take-over is counted from the kill of a holder whose "
-            "lease is 3 s. Memory is the growth of the client's resident set over 2,000 held locks.", "",
+            "lease is 3 s, in such leases. The holder has had the lock for a second and a half by then: a client that renews has a "
+            "younger lease than one that does not. Memory is the growth of the client's resident set over 2,000 held locks: with "
+            "threads, buffers and what the allocator keeps. The stores' pages tell what one more lock takes of the heap. "
+            "'-' is no growth, as with a virtual machine that collects its garbage meanwhile.", "",
             table(["part", "version"], [[name, machine[name]] for name in
-                                       ("redis", "etcd", "java", "go", "node", "rust")] +
+                                       ("redis", "zookeeper", "etcd", "consul", "java", "go", "node", "rust")] +
                   [[peer["name"], peer["version"]] for peer in facts["peers"]
                    if not peer["ours"] and not peer["missing"]])]
     out += not_measured(facts)
@@ -185,7 +331,8 @@ def write(facts, path):
     folder.mkdir(parents=True, exist_ok=True)
     for store in STORES:
         if of_store(facts, store):
-            (folder / f"{store}.svg").write_text(chart(facts, store), encoding="utf-8")
+            for name, drawing in charts(facts, store).items():
+                (folder / name).write_text(drawing, encoding="utf-8")
     path.write_text("\n".join(out).rstrip() + "\n", encoding="utf-8")
 
 

@@ -73,6 +73,51 @@ class PageTest(unittest.TestCase):
         self.assertIn("f, gave ids that were not above the one before.", text)
 
 
+def locks_page_of(*peers):
+    """The page, and its charts."""
+    machine = {"date": "2026-11-28", "processors": 2, "model": "x", "kernel": "6"}
+    machine |= dict.fromkeys(("redis", "zookeeper", "etcd", "consul", "java", "go", "node", "rust"), "1")
+    facts = {"machine": machine, "rounds": 3, "seconds": 2, "peers": list(peers),
+             "bare_redis": {"pairs": 100_000, "pair_us": 50}}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "page.md"
+        page.write(facts, path)
+        charts = {chart.name: chart.read_text(encoding="utf-8") for chart in (path.parent / "performance").iterdir()}
+        return path.read_text(encoding="utf-8"), charts
+
+
+def lock_peer(name, ours=False, missing="", **figures):
+    values = {"own 16": [100], "own 16 p50_us": [90], "own 16 p99_us": [200]} if not missing else {}
+    values |= {figure.replace("_16", " 16").replace("own_", "own "): value for figure, value in figures.items()}
+    return {"name": name, "store": "redis", "ours": ours, "version": "1", "missing": missing, "figures": values}
+
+
+class LocksPageTest(unittest.TestCase):
+    def test_a_faster_peer_comes_first_and_an_aim_is_missed(self):
+        text, _ = locks_page_of(lock_peer("Holdfast, async", True), lock_peer("rslock", own_16=[190, 200, 210]))
+        ahead = text.split("## Where another client is faster")[1].split("## Where Holdfast is faster")[0]
+        self.assertIn("Redis, 16 callers on names of their own: rslock 200 ±5%, Holdfast, async 100 ±0%: ratio 0.50.", ahead)
+        self.assertIn("| Redis, asynchronous, 16 in flight, to rslock | 1 | 0.50 | missed |", text)
+
+    def test_what_costs_less_with_a_peer_is_said_so(self):
+        text, _ = locks_page_of(lock_peer("Holdfast, async", True, **{"bytes a lock": [700]}),
+                                lock_peer("rslock", **{"bytes a lock": [-300]}),
+                                lock_peer("other", **{"bytes a lock": [500]}))
+        self.assertIn("Redis, bytes of a held lock: other 500, Holdfast, async 700.", text)
+        self.assertNotIn("-300", text)
+
+    def test_a_missing_peer_is_said_so(self):
+        text, _ = locks_page_of(lock_peer("Holdfast, async", True), lock_peer("rslock", missing="no program 'cargo'"))
+        self.assertIn("- rslock: no program 'cargo'.", text)
+
+    def test_charts_have_a_line_for_each_peer_as_far_as_it_goes(self):
+        _, charts = locks_page_of(lock_peer("Holdfast, async", True, **{"own 1024": [500]}), lock_peer("rslock"))
+        self.assertEqual(sorted(charts), ["redis-latency.svg", "redis.svg"])
+        self.assertEqual(charts["redis.svg"].count("<polyline"), 2)
+        self.assertEqual(charts["redis-latency.svg"].count("<polyline"), 4)
+        self.assertIn(">1,024<", charts["redis.svg"])
+
+
 class AskTest(unittest.TestCase):
     def ask(self, script):
         asked = Peer("x", "ids", "c++", "twitter", ["sh", "-c", script])
