@@ -484,13 +484,14 @@ void Front::Impl::tell(std::uint32_t shard, const std::string& channel, std::str
 
 void Front::Impl::tell_watches(std::uint32_t shard, const machine::Effect& effect,
                                machine::Instant at) {
-  std::optional<std::string> event;
-  watched.for_each_of(effect.name, [&](const std::string& prefix) {
-    if (!event) event = event_text(effect, at).value_or(std::string());
-    if (event->empty()) return;
+  const std::vector<std::string> prefixes = watched.of(effect.name);
+  if (prefixes.empty()) return;
+  const auto event = event_text(effect, at);
+  if (!event) return;
+  for (const std::string& prefix : prefixes) {
     tell(shard, std::string(kWatchChannel) + prefix,
          "event " + std::to_string(prefix.size()) + ' ' + *event);
-  });
+  }
 }
 
 void Front::Impl::on_request(Connection& connection, const Words& words) {

@@ -182,6 +182,26 @@ TEST(FrontTest, PushesThatNobodyReadsEndTheConnection) {
   EXPECT_TRUE(closed);
 }
 
+// It is closed while it is told of a change.
+TEST(FrontTest, AWatcherThatDoesNotReadIsClosedAndOthersAreServed) {
+  FrontLimits limits;
+  limits.unread_pushes = 64 * 1'024;
+  const Server server = start(limits);
+  const Socket deaf(server.address());
+  ASSERT_EQ(deaf.ask(kAttach).substr(0, 1), "+");
+  ASSERT_TRUE(deaf.ask(request({"SUBSCRIBE", "hf1:w:"})).starts_with("*3\r\n"));
+  const std::string name(200, 'n');
+  const Socket writer(server.address());
+  bool closed = false;
+  for (int i = 0; i < 20'000 && !closed; ++i) {
+    ASSERT_EQ(writer.ask(request({"SET", name + std::to_string(i), "v", "NX", "PX", "20000"})),
+              "+OK\r\n");
+    if (i % 100 != 0) continue;
+    closed = writer.ask(request({"INFO"})).find("connected_clients:1\r") != std::string::npos;
+  }
+  EXPECT_TRUE(closed);
+}
+
 // One that is idle keeps what it needs next, whatever it has sent before.
 TEST(FrontTest, ALongRequestLeavesNoMemory) {
   if (!testing::counts_memory()) GTEST_SKIP() << "a sanitizer's allocator tells nothing";

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace holdfast::server {
 
@@ -31,13 +32,15 @@ class WatchedPrefixes {
 
   bool empty() const { return watches_.empty(); }
 
-  template <typename Tell>
-  void for_each_of(std::string_view name, Tell tell) const {
+  // A copy, because whoever is told may leave meanwhile.
+  std::vector<std::string> of(std::string_view name) const {
+    std::vector<std::string> found;
     for (const auto& [length, count] : lengths_) {
-      if (length > name.size()) return;
+      if (length > name.size()) break;
       std::string prefix(name.substr(0, length));
-      if (watches_.contains(prefix)) tell(std::move(prefix));
+      if (watches_.contains(prefix)) found.push_back(std::move(prefix));
     }
+    return found;
   }
 
  private:
