@@ -44,6 +44,10 @@ HttpReader::Next HttpReader::take(std::string& bytes) {
   if (!parser.is_done()) return Next::kMore;
   // Two of them are read differently by different programs.
   if (parser.get().count(http::field::host) != 1) return Next::kBad;
+  // Its body would be taken for the next request.
+  if (parser.get().count(http::field::transfer_encoding) != 0 && !parser.chunked()) {
+    return Next::kBad;
+  }
   return Next::kRequest;
 }
 

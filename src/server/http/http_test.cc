@@ -199,6 +199,18 @@ TEST_F(HttpTest, OneIdOnTwoLocksIsTwoAcquisitions) {
   EXPECT_EQ(receive(on_b).parsed()["name"], "b");
 }
 
+TEST_F(HttpTest, AReleaseEndsTheWaitWithItsId) {
+  open();
+  ASSERT_EQ(post("/v1/locks/a/acquire", {{"ttl_ms", 30000}}).status, 200);
+  const json wish = {{"ttl_ms", 1000}, {"wait_ms", 60000}, {"id", std::string(32, '7')}};
+  const Socket waits(address());
+  ASSERT_TRUE(waits.send(posted("/v1/locks/a/acquire", wish.dump())));
+  await_queue("a", 1);
+  EXPECT_EQ(post("/v1/locks/a/release", {{"id", wish["id"]}}).status, 200);
+  EXPECT_EQ(receive(waits).parsed()["error"]["code"], "released");
+  await_queue("a", 0);
+}
+
 // Its caller has lost the connection of the first call unseen, which must not end this hold.
 TEST_F(HttpTest, AWaitThatWasForgottenEndsNoLaterHold) {
   open();

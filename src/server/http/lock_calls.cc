@@ -66,6 +66,8 @@ HttpAnswer failed(const Error& error) {
       return http_error(409, "used_up", error.message(), "ask the operator for another namespace");
     case Errc::kCorruptState:
       return http_error(503, "stopped", error.message(), "ask the operator");
+    case Errc::kCancelled:
+      return http_error(409, "released", error.message(), "ask again, with another id");
     case Errc::kClosed: return http_error(409, "replaced", error.message(), "await the later call");
     default: {
       HttpAnswer answer = http_error(503, "unavailable", error.message(), "repeat it");
@@ -310,7 +312,7 @@ void renew(const std::shared_ptr<LockCall>& call, Fields& fields) {
 void release(const std::shared_ptr<LockCall>& call, Fields& fields) {
   const AcquisitionId id = fields.id(/*required=*/true);
   if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
-  call->waits->replace(call->name, id);
+  call->waits->release(call->name, id);
   submit(call, {.action = machine::Release{call->name, id, {}}}, [call](const Answer& answer) {
     const Outcome outcome = answer.reply.outcome;
     if (outcome != Outcome::kReleased && outcome != Outcome::kCancelled) return refusal(answer);

@@ -74,9 +74,16 @@ bool HttpWaits::has_in_other_mode(const std::string& lock, machine::AcquisitionI
 }
 
 void HttpWaits::replace(const std::string& lock, machine::AcquisitionId id) {
+  end_older(lock, id, Error(Errc::kClosed, "a later call with this id took its place"));
+}
+
+void HttpWaits::release(const std::string& lock, machine::AcquisitionId id) {
+  end_older(lock, id, Error(Errc::kCancelled, "a release with this id ended the wait"));
+}
+
+void HttpWaits::end_older(const std::string& lock, machine::AcquisitionId id, const Error& why) {
   const auto older = waits_.find({id, lock});
-  if (older == waits_.end()) return;
-  end(WaitPtr(older->second), Error(Errc::kClosed, "a later call with this id took its place"));
+  if (older != waits_.end()) end(WaitPtr(older->second), why);
 }
 
 bool HttpWaits::is_on(const WaitPtr& wait) const {

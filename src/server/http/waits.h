@@ -52,6 +52,8 @@ class HttpWaits {
                          const machine::Mode& mode) const;
   // Another call with this id goes on with the ticket: the older one is answered kClosed.
   void replace(const std::string& lock, machine::AcquisitionId id);
+  // Its ticket is being released: a call that waits with it is answered kCancelled.
+  void release(const std::string& lock, machine::AcquisitionId id);
   void on_push(const ClientName& client, const port::Push& push);
   // The service ends.
   void drop(const Service& service);
@@ -69,6 +71,7 @@ class HttpWaits {
   void lengthen(const WaitPtr& wait);
   void on_granted(const WaitPtr& wait);
   void shorten(const WaitPtr& wait, const Answer& held);
+  void end_older(const std::string& lock, machine::AcquisitionId id, const Error& why);
   void end(const WaitPtr& wait, const Result<Answer>& answer);
   void give_up(const WaitPtr& wait, bool tell);
   void take_out(const WaitPtr& wait);
