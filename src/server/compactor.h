@@ -36,7 +36,9 @@ class Compactor {
   // After each commit.
   void note_commit(std::uint64_t number, std::size_t bytes);
   // Whether step() has work.
-  bool busy() const { return phase_ != Phase::kRests || due(); }
+  bool busy() const {
+    return phase_ != Phase::kBroken && (phase_ != Phase::kRests || due());
+  }
   // The journal has no room for another batch before the next head is written.
   bool must_finish() const;
   // kCommitted: go on. kLater: call again after a while. Others: as Commit says.
