@@ -361,8 +361,8 @@ constexpr std::string_view kServe = R"(holdfast serve [options]
 Runs Holdfast's own lock service on this host until a signal ends it. Clients use it as the store
 holdfast://127.0.0.1:7420. Each answer is in a journal on the disk before it leaves. So a server
 that is killed and started again keeps every grant and token. It prints where the journal lies and
-how to connect. After SIGTERM, or 'holdfast server drain', it commits and answers what is under
-way, and ends with 0. SIGHUP makes it read the users and the certificate again.
+how to connect. After SIGTERM, or 'holdfast server drain', it answers what is under way, and ends
+with 0. SIGHUP makes it read the users and the certificate again; without either it ends.
 
   --listen ADDR     the address and port (default 127.0.0.1:7420). Beyond loopback it needs --users,
                     and TLS or --plaintext. Port 0: the system chooses one
