@@ -293,13 +293,13 @@ bool Acquiring::outlives_close(const AcquisitionPtr& acquisition) {
 
 void Acquiring::send_acquire(const AcquisitionPtr& acquisition, port::AcquireRequest request) {
   const port::AcquisitionId id = request.id;
-  store_->acquire(std::move(request), [this, acquisition,
-                                       id](const Result<port::AcquisitionState>& reply) {
-    const Turn turn(*this, /*on_loop=*/true);
-    // An answer to an id that was given up since is about a ticket that is being cancelled.
-    if (!acquisition->acquire || acquisition->id != id) return;
-    execute(acquisition, acquisition->acquire->on_reply(base::BootClock::now(), reply));
-  });
+  store_->acquire(
+      std::move(request), [this, acquisition, id](const Result<port::AcquisitionState>& reply) {
+        const Turn turn(*this, /*on_loop=*/true);
+        // An answer to an id that was given up since is about a ticket that is being cancelled.
+        if (!acquisition->acquire || acquisition->id != id) return;
+        execute(acquisition, acquisition->acquire->on_reply(base::BootClock::now(), reply));
+      });
 }
 
 void Acquiring::send_cancel(const AcquisitionPtr& acquisition) {

@@ -114,9 +114,8 @@ Result<void> Releasing::release(const AcquisitionPtr& acquisition) {
   if (const auto ended = store_->release_inline(request)) {
     return end_release(acquisition, loss, *ended);
   }
-  const auto ended = await<port::EndStatus>([&](Done<port::EndStatus> done) {
-    store_->release(std::move(request), std::move(done));
-  });
+  const auto ended = await<port::EndStatus>(
+      [&](Done<port::EndStatus> done) { store_->release(std::move(request), std::move(done)); });
   return end_release(acquisition, loss, ended);
 }
 

@@ -29,7 +29,7 @@ HOLDFAST_ON_EVERY_STORE(ForkTest);
 TEST_P(ForkTest, TheChildHoldsNothingAndTheParentGoesOn) {
   Client client = connect();
   Mutex mutex = client.mutex("orders");
-  std::optional<Lease> lease = take(mutex, {.ttl = 600ms});
+  std::optional<Lease> lease = take(mutex, {.ttl = 1500ms});
   Mutex locked = client.mutex("locked");
   locked.lock();
   const auto closed = [](const auto& result) {
@@ -55,7 +55,7 @@ TEST_P(ForkTest, TheChildHoldsNothingAndTheParentGoesOn) {
                               return 0;
                             });
   EXPECT_EQ(code, 0);
-  EXPECT_FALSE(fires(lease->lost(), 1200ms));  // Two leases: renewals go on.
+  EXPECT_FALSE(fires(lease->lost(), 3000ms));  // Two leases: renewals go on.
   EXPECT_TRUE(lease->held());
   EXPECT_FALSE(is_free(connect().mutex("orders")));
   EXPECT_FALSE(is_free(connect().mutex("locked")));
