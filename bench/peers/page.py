@@ -289,7 +289,7 @@ def write(facts, path):
     dear = [words for ratio, words in sorted(costs(facts)) if ratio < 1]
     out += ["", "What costs less with another client:", ""] + ([f"- {words}." for words in dear] or ["Nothing."])
     out += ["", "## Where Holdfast is faster", ""] + [f"- {words}." for words in ahead]
-    out += ["", "## What we aim at", "", aims(facts)]
+    out += ["", "## What we aim at", "", aims(facts).rstrip()]
     out += ["", "No peer gives what Holdfast gives with every pair: a fencing token, a fair queue, and a "
             "holder that learns of a loss. Redisson's fair lock has the queue and its fenced lock the token; "
             "Curator, kazoo, and etcd's package have the queue.", ""]
