@@ -87,6 +87,11 @@ def best(peers, figure):
     return max(known, key=lambda peer: median(peer, figure), default=None)
 
 
+def rivals(peers, figure, pick):
+    """Ours and the others' that `pick` takes, or None."""
+    return [pick([peer for peer in peers if peer["ours"] == ours], figure) for ours in (True, False)]
+
+
 FIGURES = [(f"own {callers}", f"{callers:,} callers on names of their own" if callers > 1 else "1 caller") for callers in OWN] + [
     ("new 16", "16 callers, a new name each time"), ("hot 16", "16 callers on one name"),
     ("hot 16 processes", "16 processes on one name")]
@@ -97,8 +102,7 @@ def comparisons(facts):
     for store, title in STORES.items():
         peers = of_store(facts, store)
         for figure, words in FIGURES:
-            ours = best([peer for peer in peers if peer["ours"]], figure)
-            other = best([peer for peer in peers if not peer["ours"]], figure)
+            ours, other = rivals(peers, figure, best)
             if ours and other:
                 ratio = median(ours, figure) / median(other, figure)
                 yield ratio, (f"{title}, {words}: {other['name']} {rate(other, figure)}, "
@@ -122,8 +126,7 @@ def costs(facts):
     for store, title in STORES.items():
         peers = of_store(facts, store)
         for figure, words, digits in COSTS:
-            ours = least([peer for peer in peers if peer["ours"]], figure)
-            other = least([peer for peer in peers if not peer["ours"]], figure)
+            ours, other = rivals(peers, figure, least)
             if ours and other:
                 ratio = median(other, figure) / median(ours, figure)
                 yield ratio, (f"{title}, {words}: {other['name']} {number(median(other, figure), digits)}, "
@@ -287,7 +290,7 @@ def write(facts, path):
            "## Where another client is faster", ""]
     out += [f"- {words}." for words in behind] or ["In no figure of this run."]
     dear = [words for ratio, words in sorted(costs(facts)) if ratio < 1]
-    out += ["", "What costs less with another client:", ""] + ([f"- {words}." for words in dear] or ["Nothing."])
+    out += ["", "Another client needs less here:", ""] + ([f"- {words}." for words in dear] or ["Nothing."])
     out += ["", "## Where Holdfast is faster", ""] + [f"- {words}." for words in ahead]
     out += ["", "## What we aim at", "", aims(facts).rstrip()]
     out += ["", "No peer gives what Holdfast gives with every pair: a fencing token, a fair queue, and a "

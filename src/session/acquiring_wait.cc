@@ -32,7 +32,7 @@ Result<Acquiring::AcquisitionPtr> Acquiring::await_answer(const AcquisitionPtr& 
 }
 
 // The thread that has waited longest reads the pushes for all: in a queue it is the next to get
-// one. Whoever is not queued yet waits for a reply, not for a push.
+// one. A thread that is not queued yet waits for a reply, not for a push.
 void Acquiring::listen_for(Wait& wait) {
   if (wait.done || store_->push_reader() == nullptr) return;
   push_reader_is_left_ = false;

@@ -136,7 +136,9 @@ TEST_F(HostileHttpTest, GarbageIsRefusedAndDisturbsNobody) {
       post + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}",
       post + "Content-Length: 18446744073709551616\r\n\r\n",
       post + "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
-      post + "Transfer-Encoding: gzip\r\n\r\n{}",
+      // Its body must not be the next request.
+      "GET /healthz" + kHost + "Transfer-Encoding: gzip\r\n\r\n" + post +
+          "Content-Length: 16\r\n\r\n{\"ttl_ms\":60000}",
       post + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}x\r\n0\r\n\r\n",
   };
   std::minstd_rand dice(1);
