@@ -190,6 +190,14 @@ void LoopLink::step_dial() {
   const Wire::Outcome outcome = wire_.dial();
   if (outcome.io == Wire::Io::kFailed) return next_address(wire_.why());
   if (outcome.io != Wire::Io::kDone) return wait_for(outcome.io);
+  // Once it has waited to write, Asio asks about writing with each wait to read, and a socket that
+  // can be written ends its next look at once. A new registration forgets that.
+  std::error_code error;
+  descriptor_.release();
+  descriptor_.assign(wire_.descriptor(), error);
+  if (error) {
+    return next_address({Errc::kUnavailable, "cannot watch a socket: " + error.message()});
+  }
   greet();
 }
 
