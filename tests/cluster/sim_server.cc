@@ -21,12 +21,14 @@ constexpr Nanos kTick = 50ms;
 constexpr std::size_t kLargestPart = 250;
 constexpr server::Compactor::Settings kSnapshots{.bytes = 1'200, .chunk = 300};
 
-stores::etcd::JournalSettings settings() {
+stores::etcd::JournalSettings settings_with(
+    std::shared_ptr<stores::etcd::SeenRevisions> revisions) {
   stores::etcd::JournalSettings made;
   made.leadership = 2s;
   made.compacts = true;
   made.largest_part = kLargestPart;
   made.between_attempts = {};
+  made.seen = std::move(revisions);
   return made;
 }
 
@@ -130,7 +132,7 @@ void SimServer::run() {
 }
 
 bool SimServer::lead() {
-  auto made = stores::etcd::EtcdJournal::make(settings(), base::BootInstant::max());
+  auto made = stores::etcd::EtcdJournal::make(settings_with(seen_), base::BootInstant::max());
   if (!made) return false;
   journal_ = *std::move(made);
   while (!over() && !stopping_) {
@@ -197,7 +199,8 @@ Commit SimServer::commit(server::Shard::Outbound batch, bool may_wait) {
 void SimServer::report(Commit done) {
   reported_ = true;
   process_.post(Process::kLoop, [this, done, term = terms_] {
-    if (stopping_ || term != terms_) return;
+    // The journal's thread may have taken it already, and be done with the shard.
+    if (!reported_ || stopping_ || term != terms_) return;
     take_result(done);
     reported_ = false;
     if (!failed_) flush();

@@ -11,6 +11,7 @@
 
 #include "src/server/compactor.h"
 #include "src/server/shard.h"
+#include "src/stores/etcd/journal/seen_revisions.h"
 #include "tests/cluster/crowd.h"
 #include "tests/cluster/fiber.h"
 
@@ -61,6 +62,9 @@ class SimServer final : private server::ServiceListener {
   simulation::World& world_;
   Process process_;
   Crowd& crowd_;
+  // A process has its own, which outlives its terms.
+  const std::shared_ptr<stores::etcd::SeenRevisions> seen_ =
+      std::make_shared<stores::etcd::SeenRevisions>();
   Fiber fiber_;
   std::unique_ptr<port::Journal> journal_;
   std::optional<server::Compactor> compactor_;

@@ -86,7 +86,6 @@ std::string shard_folder(port::ShardNumber shard) {
 
 Result<std::unique_ptr<port::Journal>> EtcdJournal::make(JournalSettings settings,
                                                          BootInstant open_by) {
-  settings.seen = SeenRevisions::of_process();
   auto rpc = Rpc::make(settings.address);
   if (!rpc) return rpc.error();
   auto journal = std::make_unique<EtcdJournal>(std::move(settings), *std::move(rpc));

@@ -62,7 +62,7 @@ struct JournalSettings {
   // No options: the simulation alone sets them. etcd takes 1.5 MiB for one request.
   std::size_t largest_part = std::size_t{1} << 20U;
   std::chrono::milliseconds between_attempts{20};
-  std::shared_ptr<SeenRevisions> seen = std::make_shared<SeenRevisions>();  // make(): the process'.
+  std::shared_ptr<SeenRevisions> seen = SeenRevisions::of_process();
 };
 
 // Errors: kInvalidArgument.
