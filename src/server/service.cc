@@ -360,8 +360,8 @@ void Service::Impl::take_result(const CommitResult& taken) {
   if (std::exchange(full, false)) warn("the journal is written again: locks are granted");
   switch (taken.commit) {
     case Commit::kCommitted: return shard->committed();
-    case Commit::kLater:
     case Commit::kRefused: return fail(taken.reason, /*unknown=*/false);
+    case Commit::kLater:
     case Commit::kUnknown: return fail(taken.reason, /*unknown=*/true);
   }
 }
@@ -474,7 +474,8 @@ bool Service::Impl::settle() {
   return settled;
 }
 
-// Full is no failure (rule 54): the same batch is committed once there is room.
+// Full is no failure (rule 54): the same batch is committed once there is room. Until it is known to
+// be, a copy of it that was refused for want of room may still be under way, and be applied.
 Commit Service::Impl::commit(Shard::Outbound batch, bool may_wait) {
   if (batch.bytes.empty()) return journal->confirm();
   if (keeps) batch.add_checksum();
@@ -483,6 +484,7 @@ Commit Service::Impl::commit(Shard::Outbound batch, bool may_wait) {
     while (done == Commit::kCommitted && compactor->must_finish()) done = compactor->step();
     if (done == Commit::kCommitted) done = journal->commit(batch.number, batch.bytes);
     if (done == Commit::kCommitted) compactor->note_commit(batch.number, batch.bytes.size());
+    if (done == Commit::kRefused && told) return Commit::kUnknown;
     if (done != Commit::kLater || !may_wait) return done;
     if (!std::exchange(told, true)) {
       asio::post(io, [weak = weak_from_this(), why = journal->reason()] {

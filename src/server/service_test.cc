@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -109,6 +110,30 @@ TEST(ServiceTest, AWaiterIsGrantedWhenTheHoldersLeaseEnds) {
   EXPECT_EQ(node.outcome(acquire("a", 2)), Outcome::kWaiting);
   node.until([&] { return !node.pushes.empty() && node.pushes.back().id.low == 2; });
   EXPECT_EQ(node.pushes.back().kind, port::Push::Kind::kGranted);
+}
+
+// A copy of the batch that was refused for want of room may still come to the journal.
+TEST(ServiceTest, WhatFoundNoRoomIsOfUnknownOutcomeWhenTheJournalIsLost) {
+  for (const bool stops : {false, true}) {
+    testing::SimDisk disk;
+    auto made = std::make_unique<testing::SimJournal>(disk);
+    testing::SimJournal& journal = *made;
+    Node node(std::move(made));
+    ASSERT_TRUE(node.started);
+    journal.answer(Commit::kLater);
+    std::optional<Result<Answer>> got;
+    node.service.submit({"c", 0, acquire("a", 1)},
+                        [&](Result<Answer> answer) { got = std::move(answer); });
+    node.until([&] { return node.service.state().full; });
+    if (stops) {
+      node.service.stop();
+    } else {
+      journal.answer(Commit::kRefused);
+    }
+    node.until([&] { return got.has_value(); });
+    ASSERT_FALSE(*got);
+    EXPECT_EQ(got->error().code(), Errc::kOutcomeUnknown) << got->error().message();
+  }
 }
 
 TEST(ServiceTest, AListIsAnsweredTogether) {

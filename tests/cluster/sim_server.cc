@@ -93,7 +93,7 @@ void SimServer::take_result(Commit done) {
   shard_->set_full(false);
   if (done == Commit::kCommitted) return shard_->committed();
   failed_ = true;
-  shard_->fail(Error(Errc::kUnavailable, "the journal is lost"), done == Commit::kUnknown);
+  shard_->fail(Error(Errc::kUnavailable, "the journal is lost"), done != Commit::kRefused);
 }
 
 void SimServer::stop() {
@@ -181,11 +181,12 @@ bool SimServer::start() {
 Commit SimServer::commit(server::Shard::Outbound batch, bool may_wait) {
   if (batch.bytes.empty()) return journal_->confirm();
   batch.add_checksum();
-  for (;;) {
+  for (bool waited = false;; waited = true) {
     Commit done = Commit::kCommitted;
     while (done == Commit::kCommitted && compactor_->must_finish()) done = compactor_->step();
     if (done == Commit::kCommitted) done = journal_->commit(batch.number, batch.bytes);
     if (done == Commit::kCommitted) compactor_->note_commit(batch.number, batch.bytes.size());
+    if (done == Commit::kRefused && waited) return Commit::kUnknown;
     if (done != Commit::kLater || !may_wait) return done;
     process_.post(Process::kLoop, [this, term = terms_] {
       if (shard_ && term == terms_) shard_->set_full(true);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -90,16 +91,17 @@ class SimJournal final : public Journal {
   template <typename Change>
   Commit write(const Change& change) {
     if (term_ != disk_.term) return Commit::kRefused;
-    if (next_ == Commit::kCommitted) {
+    const Commit done = next_;
+    if (done == Commit::kCommitted) {
       change();
       ++disk_.changes;
     }
-    return next_;
+    return done;
   }
 
   SimDisk& disk_;
   std::uint64_t term_ = 0;
-  Commit next_ = Commit::kCommitted;
+  std::atomic<Commit> next_ = Commit::kCommitted;  // Set on another thread.
   std::optional<Error> unreadable_;
 };
 
