@@ -9,19 +9,29 @@
 // OneCaller: p50 of a blocking pair on one connection, beside two PINGs and two fdatasync of a file
 //   beside the journal. HOLDFAST_BENCH_FOLDER names a folder on a real disk; without it both lie
 //   where the tests have their files, which is often memory.
+// Handoff: two clients with a thread each in a blocking acquire() want one name on SQLite. From the
+//   call of release() to the other one's return from acquire(), p50, beside a round trip, an
+//   fdatasync and a push, which is taken for half a round trip. No other commit is under way then.
+// TakeOver: three servers on three etcd members. From the kill (or the SIGTERM) of the one that leads
+//   until a client has a lock that it asked for at that moment, beside the lease of leadership.
 // HeldLocks: 100,000 leases of 30 s, while nothing happens but their renewal.
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -150,48 +160,246 @@ double p50_us(Action action) {
   return median(std::move(times));
 }
 
+// A service on SQLite, and beside it what a pair is made of: a round trip and a forced write.
+class Parts {
+ public:
+  Parts() : disk_(folder()), server_({.journal = disk_.empty() ? "" : "sqlite:" + disk_}) {
+    const std::string beside = (disk_.empty() ? server_.data() : disk_) + "/../beside";
+    file_ = ::open(beside.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    if (file_ < 0) throw std::runtime_error("no file beside the journal");
+    ::unlink(beside.c_str());
+    connection_.emplace(server_.port());
+    connection_->round_trip(ServiceTraffic().greeting());
+  }
+  ~Parts() { ::close(file_); }
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+
+  const support::HoldfastServer& server() const { return server_; }
+  RawConnection& connection() { return *connection_; }
+
+  void measure() {
+    const std::string ping = request({"PING"});
+    trips_.push_back(p50_us([&] { connection_->round_trip(ping); }));
+    syncs_.push_back(p50_us([&] {
+      const char bytes[512] = {};
+      if (::pwrite(file_, bytes, sizeof bytes, 0) < 0 || ::fdatasync(file_) != 0) {
+        throw std::runtime_error("a forced write failed");
+      }
+    }));
+  }
+  double trip() const { return median(trips_); }
+  double sync() const { return median(syncs_); }
+  void tell(benchmark::State& state) const {
+    state.counters["round_trip_us"] = trip();
+    state.counters["fdatasync_us"] = sync();
+  }
+
+ private:
+  // A journal of an earlier run would take these requests for late ones.
+  static std::string folder() {
+    const char* const disk = std::getenv("HOLDFAST_BENCH_FOLDER");
+    if (disk == nullptr) return {};
+    std::string folder = std::string(disk) + "/server_bench";
+    std::filesystem::remove_all(folder);
+    return folder;
+  }
+
+  const std::string disk_;
+  support::HoldfastServer server_;
+  int file_ = -1;
+  std::optional<RawConnection> connection_;
+  std::vector<double> trips_, syncs_;
+};
+
 // The pair to be at most two round trips and two fdatasync.
 void OneCaller(benchmark::State& state) {
   if (const auto why = support::HoldfastServer::unavailable()) {
     return state.SkipWithError(why->c_str());
   }
-  const char* const disk = std::getenv("HOLDFAST_BENCH_FOLDER");
-  const std::string folder = disk == nullptr ? "" : std::string(disk) + "/server_bench";
-  // A journal of an earlier run would take these requests for late ones.
-  if (disk != nullptr) std::filesystem::remove_all(folder);
-  support::HoldfastServer server({.journal = disk == nullptr ? "" : "sqlite:" + folder});
+  Parts parts;
   const ServiceTraffic service;
-  RawConnection connection(server.port());
-  connection.round_trip(service.greeting());
-  const std::string ping = request({"PING"});
-  const std::string beside = (disk == nullptr ? server.data() : folder) + "/../beside";
-  const int file = ::open(beside.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
   std::uint64_t pair = 0;
-  bool good = file >= 0;
-  std::vector<double> pairs, trips, syncs;
+  bool good = true;
+  std::vector<double> pairs;
   for (auto _ : state) {
     for (int block = 0; block < kBlocks && good; ++block) {
       pairs.push_back(p50_us([&] {
-        good = good && service.granted(connection.round_trip(service.acquire(0, ++pair)));
-        good = good && service.released(connection.round_trip(service.release(0, pair)));
+        RawConnection& wire = parts.connection();
+        good = good && service.granted(wire.round_trip(service.acquire(0, ++pair)));
+        good = good && service.released(wire.round_trip(service.release(0, pair)));
       }));
-      trips.push_back(p50_us([&] { connection.round_trip(ping); }));
-      syncs.push_back(p50_us([&] {
-        const char bytes[512] = {};
-        good = good && ::pwrite(file, bytes, sizeof bytes, 0) > 0 && ::fdatasync(file) == 0;
-      }));
+      parts.measure();
     }
     state.SetIterationTime(median(pairs) / 1e6);
   }
-  ::close(file);
-  ::unlink(beside.c_str());
   if (!good) return state.SkipWithError("a pair failed");
   state.counters["pair_us"] = median(pairs);
-  state.counters["round_trip_us"] = median(trips);
-  state.counters["fdatasync_us"] = median(syncs);
-  state.counters["of_allowed"] = median(pairs) / (2 * median(trips) + 2 * median(syncs));
+  parts.tell(state);
+  state.counters["of_allowed"] = median(pairs) / (2 * parts.trip() + 2 * parts.sync());
 }
 BENCHMARK(OneCaller)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+// Two who hand one lock to each other. Each holds it until the other one waits.
+class Baton {
+ public:
+  explicit Baton(std::string url) : url_(std::move(url)) {}
+
+  void run(int handoffs) {
+    left_ = handoffs;
+    std::jthread other([this] { take_turns(); });
+    take_turns();
+  }
+  std::vector<double> times;  // Microseconds.
+  std::atomic<bool> failed = false;
+
+ private:
+  void take_turns() {
+    auto client = Client::connect(url_);
+    if (!client) return give_up();
+    while (!failed && left_ > 0) {
+      auto lease = client->mutex("hot").acquire({.wait = std::chrono::seconds(30)});
+      const auto now = Clock::now();
+      if (!lease) return give_up();
+      const std::lock_guard lock(mutex_);  // For the analysis of races: the lock does it.
+      if (released_ != Clock::time_point{}) {
+        times.push_back(std::chrono::duration<double, std::micro>(now - released_).count());
+        --left_;
+      }
+      released_ = {};
+      if (left_ > 0) {
+        if (!support::eventually([&] { return failed || queued(*client); })) return give_up();
+        // When it is granted, the other one's place in the queue is committed, too.
+        if (!client->mutex("beside").acquire()) return give_up();
+        released_ = Clock::now();
+      }
+      if (!lease->release()) return give_up();
+    }
+  }
+  static bool queued(const Client& client) {
+    const auto info = client.inspect("hot");
+    return info && *info && (*info)->waiters.size() == 1;
+  }
+  void give_up() { failed = true; }
+
+  const std::string url_;
+  std::mutex mutex_;
+  Clock::time_point released_{};
+  std::atomic<int> left_ = 0;
+};
+
+// To be at most a round trip, a commit and a push.
+void Handoff(benchmark::State& state) {
+  if (const auto why = support::HoldfastServer::unavailable()) {
+    return state.SkipWithError(why->c_str());
+  }
+  Parts parts;
+  Baton baton(parts.server().url());
+  for (auto _ : state) {
+    for (int block = 0; block < kBlocks && !baton.failed; ++block) {
+      baton.run(kPerBlock / 10);
+      parts.measure();
+    }
+    state.SetIterationTime(median(baton.times) / 1e6);
+  }
+  if (baton.failed) return state.SkipWithError("a handoff failed");
+  state.counters["handoff_us_p50"] = median(baton.times);
+  state.counters["handoff_us_p99"] = percentile(baton.times, 0.99);
+  parts.tell(state);
+  state.counters["of_allowed"] = median(baton.times) / (1.5 * parts.trip() + parts.sync());
+}
+BENCHMARK(Handoff)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+#ifdef HOLDFAST_HAVE_ETCD
+// Of leadership, in whole seconds.
+constexpr int kLead = 5;
+
+class Cluster {
+ public:
+  Cluster() : etcd_({.members = 3}) {
+    for (int i = 0; i < 3; ++i) {
+      servers_.push_back(std::make_unique<support::HoldfastServer>(support::HoldfastOptions{
+          .journal = etcd_.url("/over?leadership=" + std::to_string(kLead) + "s"),
+          .arguments = {"--shards", "1"}}));
+    }
+  }
+  std::string url() const {
+    std::string all;
+    for (const auto& each : servers_) {
+      all += (all.empty() ? "holdfast://127.0.0.1:" : ",127.0.0.1:") + std::to_string(each->port());
+    }
+    return all + "?open_timeout=60s";
+  }
+  support::HoldfastServer& leader() {
+    support::HoldfastServer* found = nullptr;
+    support::eventually([&] {
+      for (const auto& each : servers_) {
+        if (each->running() && each->leads()) found = each.get();
+      }
+      return found != nullptr;
+    });
+    if (found == nullptr) throw std::runtime_error("no server leads");
+    return *found;
+  }
+
+ private:
+  const support::EtcdCluster etcd_;
+  std::vector<std::unique_ptr<support::HoldfastServer>> servers_;
+};
+
+// After a kill to be at most the lease of leadership and a second. A lease of `ttl` is held all the
+// while, and is not to be lost.
+void take_over(benchmark::State& state, std::chrono::milliseconds ttl,
+               int (*end)(support::HoldfastServer& server)) {
+  if (const auto why = support::EtcdCluster::unavailable()) {
+    return state.SkipWithError(why->c_str());
+  }
+  Cluster cluster;
+  std::vector<double> times;
+  int lost = 0;
+  for (auto _ : state) {
+    for (int round = 0; round < kRounds; ++round) {
+      support::HoldfastServer& leads = cluster.leader();
+      auto client = Client::connect(cluster.url());
+      if (!client) return state.SkipWithError(client.error().message().c_str());
+      const std::string name = "over/" + std::to_string(round);
+      const auto held = client->mutex(name + "/held").acquire({.ttl = ttl});
+      if (!held) return state.SkipWithError(held.error().message().c_str());
+      const auto begin = Clock::now();
+      const std::jthread ending([&] { end(leads); });
+      const auto lease = client->mutex(name).acquire({.wait = std::chrono::seconds(60)});
+      if (!lease) return state.SkipWithError(lease.error().message().c_str());
+      times.push_back(seconds_since(begin));
+      lost += held->held() ? 0 : 1;
+    }
+    state.SetIterationTime(median(times));
+  }
+  state.counters["ttl_s"] = std::chrono::duration<double>(ttl).count();
+  state.counters["leases_lost"] = lost;
+  state.counters["leadership_s"] = kLead;
+  state.counters["seconds_p50"] = median(times);
+  state.counters["seconds_max"] = percentile(times, 1);
+  state.counters["beyond_leadership_s"] = percentile(times, 1) - kLead;
+}
+
+void TakeOverAfterKill(benchmark::State& state) {
+  take_over(state, std::chrono::seconds(9), [](support::HoldfastServer& server) {
+    server.kill9();
+    server.start();
+    return 0;
+  });
+}
+BENCHMARK(TakeOverAfterKill)->Iterations(1)->UseManualTime()->Unit(benchmark::kSecond);
+
+void TakeOverAfterSigterm(benchmark::State& state) {
+  take_over(state, std::chrono::seconds(1), [](support::HoldfastServer& server) {
+    const int status = server.terminate();
+    server.start();
+    return status;
+  });
+}
+BENCHMARK(TakeOverAfterSigterm)->Iterations(1)->UseManualTime()->Unit(benchmark::kSecond);
+#endif
 
 constexpr int kHeld = 100'000;
 constexpr std::chrono::seconds kTwoLeases{60};
