@@ -193,11 +193,17 @@ bool say_where(const ServeOptions& options, const Server& server, const ServerLe
           " NAME -- COMMAND\n");
   }
   if (!found.restored.empty()) {
+    const auto hours = std::chrono::floor<std::chrono::hours>(found.quiet);
+    const auto minutes = std::chrono::ceil<std::chrono::minutes>(found.quiet - hours);
     const std::string wait =
-        found.quiet.count() == 0
+        options.clients_stopped
             ? "it grants at once, because --clients-stopped says that no client runs any more"
-            : "it grants nothing for 24 h, because clients may count on grants that it does not "
-              "know. When all clients are stopped, start it with --clients-stopped";
+        : found.quiet.count() == 0
+            ? "it grants at once, because 24 h have passed since that was found"
+            : "it grants nothing for " + std::to_string(hours.count()) + " h " +
+                  std::to_string(minutes.count()) +
+                  " min, because clients may count on grants that it does not know. When all "
+                  "clients are stopped, start it with --clients-stopped";
     complain("the journal in " + printable(server.place()) + " is a copy that was put back (" +
              printable(found.restored) + "): " + wait);
   }

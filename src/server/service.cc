@@ -154,7 +154,9 @@ Result<void> Service::Impl::recover() {
   found.began = opening.began;
   found.restored = opening.restored;
   if (!opening.restored.empty() && !options.clients_stopped) {
-    found.quiet = kLongestLease + opening.old_leader;
+    static_assert(port::RestoredWait::kAtLeast >= kLongestLease);
+    const machine::Duration whole = kLongestLease + opening.old_leader;
+    found.quiet = whole - std::min<machine::Duration>(whole, opening.waited);
   }
   auto recovered = server::recover(*journal, limits(), wall_micros(), opening.old_leader);
   if (!recovered) {

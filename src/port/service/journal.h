@@ -53,8 +53,30 @@ struct SnapshotHead {
 struct JournalAtOpen {
   bool began = false;    // A new journal.
   std::string restored;  // Why it is a copy that was put back; empty: it is not.
+  // Since that was found, so much time has passed, at least.
+  std::chrono::microseconds waited{};
   // An earlier leader may be paused, and then answers renewals for so long from now on.
   std::chrono::microseconds old_leader{};
+};
+
+// The wait of a restored copy, which a journal keeps until settle(): restarts do not begin it anew.
+// Time during which no server noted it may be missing.
+struct RestoredWait {
+  static constexpr std::chrono::hours kAtLeast{24};  // It takes so long.
+  static constexpr std::chrono::minutes kNoteEvery{1};
+
+  std::chrono::milliseconds waited{};
+  std::int64_t since = 0;  // Seconds of the wall clock at its begin.
+
+  // When the wall clock says that this wait should be over, the note may itself be of a copy, which
+  // was made during an earlier wait. Then the wait begins anew. So it does when the clock is wrong.
+  // False: it begins.
+  bool goes_on(std::int64_t wall) {
+    const std::int64_t most = std::chrono::seconds(kAtLeast).count();
+    if (since > 0 && wall >= since && wall - since < most) return true;
+    *this = {{}, wall};
+    return false;
+  }
 };
 
 // Bytes; all zero: there is no disk of its own.

@@ -38,10 +38,35 @@ std::optional<std::string_view> take(std::string_view& text, std::string_view na
 }  // namespace
 
 std::string FolderIdentity::text() const {
-  return std::string(kFirst) + "id " + id + "\nterm " + term + "\nnext " + next + "\nclosed " +
-         (closed ? "yes" : "no") + "\nrestored " + (restored ? "yes" : "no") + "\ninode " +
-         std::to_string(inode) + "\nbirth " + std::to_string(birth) + "\n";
+  std::string all = std::string(kFirst) + "id " + id + "\nterm " + term + "\nnext " + next +
+                    "\nclosed " + (closed ? "yes" : "no") + "\nrestored " +
+                    (restored ? "yes" : "no") + "\ninode " + std::to_string(inode) + "\nbirth " +
+                    std::to_string(birth) + "\n";
+  // Earlier versions ignore what follows.
+  if (restored) {
+    all += "waited_ms " + std::to_string(wait.waited.count()) + "\nsince " +
+           std::to_string(wait.since) + "\nboot " + boot + "\nnoted_us " +
+           std::to_string(noted.count()) + "\n";
+  }
+  return all;
 }
+
+namespace {
+
+// Without a whole note, as in a file of an earlier version, the wait begins anew.
+void parse_wait(std::string_view text, FolderIdentity& into) {
+  using Number = std::int64_t;
+  const auto waited = detail::parse_number<Number>(take(text, "waited_ms").value_or(""));
+  const auto since = detail::parse_number<Number>(take(text, "since").value_or(""));
+  const auto boot = take(text, "boot");
+  const auto noted = detail::parse_number<Number>(take(text, "noted_us").value_or(""));
+  if (!waited || *waited < 0 || !since || !boot || !noted) return;
+  into.wait = {std::chrono::milliseconds(*waited), *since};
+  into.boot = *boot;
+  into.noted = std::chrono::microseconds(*noted);
+}
+
+}  // namespace
 
 std::optional<FolderIdentity> FolderIdentity::parse(std::string_view text) {
   if (!text.starts_with(kFirst)) return std::nullopt;
@@ -56,13 +81,15 @@ std::optional<FolderIdentity> FolderIdentity::parse(std::string_view text) {
   if (!id || id->empty() || !term || !next || !closed || !restored || !inode || !birth) {
     return std::nullopt;
   }
-  return FolderIdentity{std::string(*id),
-                        std::string(*term),
-                        std::string(*next),
-                        *closed == "yes",
-                        *restored == "yes",
-                        *inode,
-                        *birth};
+  FolderIdentity found{.id = std::string(*id),
+                       .term = std::string(*term),
+                       .next = std::string(*next),
+                       .closed = *closed == "yes",
+                       .restored = *restored == "yes",
+                       .inode = *inode,
+                       .birth = *birth};
+  parse_wait(text, found);
+  return found;
 }
 
 Result<std::optional<FolderIdentity>> FolderIdentity::read(const std::string& folder) {

@@ -6,21 +6,27 @@
 // Errors: kCorruptState (not such a file), kPermissionDenied, kUnavailable.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "holdfast/result.h"
+#include "src/server/journal/journal.h"
 
 namespace holdfast::server {
 
 struct FolderIdentity {
-  std::string id;         // The journal's.
-  std::string term;       // The newest that began.
-  std::string next;       // One that may have begun, too; empty: none.
+  std::string id{};       // The journal's.
+  std::string term{};     // The newest that began.
+  std::string next{};     // One that may have begun, too; empty: none.
   bool closed = false;    // The database is complete without its log.
   bool restored = false;  // A copy was put back, and its clients may still count on lost grants.
+  // While it is restored: the wait as it was at that boot time, which is of the boot of that id.
+  port::RestoredWait wait{};
+  std::chrono::microseconds noted{};
+  std::string boot{};
   std::uint64_t inode = 0;
   std::int64_t birth = 0;  // 0: the file system does not tell.
 

@@ -15,9 +15,11 @@
 #include <system_error>
 #include <utility>
 
+#include "src/base/clock.h"
 #include "src/base/random.h"
 #include "src/stores/sqlite/file/file_system.h"
 #include "src/stores/sqlite/file/fork_gate.h"
+#include "src/stores/sqlite/file/lock_file.h"
 #include "src/stores/sqlite/sql.h"
 
 namespace holdfast::server {
@@ -47,6 +49,8 @@ CREATE TABLE ring (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, bytes BLOB
 CREATE TABLE chunk (batch INTEGER NOT NULL, place INTEGER NOT NULL, bytes BLOB NOT NULL,
   UNIQUE (batch, place));
 )sql";
+
+using std::chrono::microseconds;
 
 std::int64_t as_stored(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 std::uint64_t as_read(std::int64_t value) { return static_cast<std::uint64_t>(value); }
@@ -107,6 +111,7 @@ void SqliteJournal::close() {
   // needs the log.
   if (ours && file_at("-wal") == FileId{} && file_at("") == database_) {
     identity_->closed = true;
+    note_wait();
     static_cast<void>(identity_->write(options_.folder));
   }
   if (!has_term_ && made_database_) {
@@ -348,6 +353,7 @@ Result<void> SqliteJournal::identify_journal(bool log_was_there) {
   }
   opening_.began = term_.empty();
   std::string& why = opening_.restored;
+  bool waits = false;  // Since an earlier term.
   if (!opening_.began) {
     // Each of these shows that changes which were answered may be missing here.
     if (!identity_) {
@@ -362,11 +368,47 @@ Result<void> SqliteJournal::identify_journal(bool log_was_there) {
       why = "its log, journal.db-wal, is missing or empty";
     } else if (identity_->restored) {
       why = "the wait after it was restored has not ended";
+      waits = true;
     }
   }
   const std::string before = identity_ && identity_->id == id_ ? identity_->term : term_;
-  identity_ = FolderIdentity{id_, before, {}, false, !why.empty(), file.inode, file.birth};
+  FolderIdentity now{.id = id_,
+                     .term = before,
+                     .restored = !why.empty(),
+                     .inode = file.inode,
+                     .birth = file.birth};
+  if (waits) {
+    now.wait = identity_->wait;
+    now.boot = identity_->boot;
+    now.noted = identity_->noted;
+  }
+  identity_ = std::move(now);
+  if (identity_->restored) {
+    const auto wall = base::wall_now().time_since_epoch();
+    if (!identity_->wait.goes_on(std::chrono::duration_cast<std::chrono::seconds>(wall).count())) {
+      identity_->boot.clear();
+    }
+    note_wait();
+    opening_.waited = identity_->wait.waited;
+  }
   return {};
+}
+
+// A host that was off counts the wait from the last note: nothing tells how long it was off.
+void SqliteJournal::note_wait() {
+  if (!identity_->restored) return;
+  const base::BootInstant now = base::BootClock::now();
+  const auto since_boot = std::chrono::duration_cast<microseconds>(now.time_since_epoch());
+  const std::string boot = stores::sqlite::read_boot_id();
+  if (!boot.empty() && boot == identity_->boot && since_boot > identity_->noted) {
+    const auto more = std::chrono::floor<std::chrono::milliseconds>(since_boot - identity_->noted);
+    identity_->wait.waited += more;
+    identity_->noted += more;
+  } else {
+    identity_->noted = since_boot;
+  }
+  identity_->boot = boot;
+  next_note_ = now + options_.between_notes;
 }
 
 Result<void> SqliteJournal::settle() {
@@ -484,6 +526,10 @@ Commit SqliteJournal::look() {
   const InsideSqlite inside;
   if (dead_) return Commit::kUnknown;
   if (!files_in_place()) return moved();
+  if (identity_->restored && base::BootClock::now() >= next_note_) {
+    note_wait();
+    static_cast<void>(identity_->write(options_.folder));  // Else the next term waits longer.
+  }
   int code = SQLITE_OK;
   {
     const ResetAtEnd reset(statements_->term);

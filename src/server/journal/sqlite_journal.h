@@ -41,6 +41,7 @@ struct SqliteJournalOptions {
   // --- For tests.
   std::string vfs{};           // SQLite's; empty: the usual one.
   std::uint64_t room = 8'192;  // Batches in the ring. Fixed when the folder is made.
+  std::chrono::milliseconds between_notes = port::RestoredWait::kNoteEvery;
   // ---
   // To look only: a server may run meanwhile. open() shows the journal of one instant; it takes no
   // lock, begins no term and writes nothing. Nothing that writes may be called.
@@ -96,6 +97,8 @@ class SqliteJournal final : public Journal {
   Result<void> identify_journal(bool log_was_there);
   Result<void> create_or_check();
   Result<void> begin_term();
+  // Notes how long a restored copy has waited. The caller writes it.
+  void note_wait();
   Result<void> run(const char* text);
   Error error(int code) const;
   bool files_in_place();
@@ -119,6 +122,7 @@ class SqliteJournal final : public Journal {
   bool lost_ = false;                       // The files or the term are another's.
   std::optional<FolderIdentity> identity_;  // As it is in the folder.
   JournalAtOpen opening_;
+  base::BootInstant next_note_{};  // The wait of a restored copy is noted then.
   sqlite3* db_ = nullptr;
   std::unique_ptr<Statements> statements_;
   std::string id_;

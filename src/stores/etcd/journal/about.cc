@@ -29,16 +29,47 @@ Result<EtcdJournal::About> EtcdJournal::parse_about(const wire::RangeResponse& r
   }
   about.longest = std::chrono::milliseconds(longest);
   about.modified = range.kvs(0).mod_revision();
+  // Servers of before neither wrote these nor read on.
+  std::int64_t waited = 0;
+  if (std::uint64_t in = 0; text >> in >> waited >> about.wait.since && waited >= 0) {
+    about.waits_in = in;
+    about.wait.waited = std::chrono::milliseconds(waited);
+  }
   return about;
 }
 
 std::string EtcdJournal::about_text(const About& about) {
-  return std::to_string(kFormat) + ' ' + about.id + ' ' + std::to_string(about.cluster) + ' ' +
-         std::to_string(about.longest.count());
+  std::string text = std::to_string(kFormat) + ' ' + about.id + ' ' +
+                     std::to_string(about.cluster) + ' ' + std::to_string(about.longest.count());
+  if (about.waits_in == 0) return text;
+  return text + ' ' + std::to_string(about.waits_in) + ' ' +
+         std::to_string(about.wait.waited.count()) + ' ' + std::to_string(about.wait.since);
+}
+
+void EtcdJournal::begin_wait(About& about) {
+  about.waits_in = cluster_;
+  const auto wall = base::wall_now().time_since_epoch();
+  about.wait.goes_on(std::chrono::duration_cast<std::chrono::seconds>(wall).count());
+  opening_.waited = about.wait.waited;
+}
+
+bool EtcdJournal::note_is_due(base::BootInstant now) const {
+  return leader_ != 0 && about_.waits_in != 0 && now - noted_ >= settings_.between_notes;
+}
+
+// Time without a leader is missing, because each leader has a clock of its own.
+port::Commit EtcdJournal::note_wait() {
+  const base::BootInstant now = base::BootClock::now();
+  about_.wait.waited += std::chrono::floor<std::chrono::milliseconds>(now - noted_);
+  noted_ = now;
+  wire::TxnRequest txn = guarded();
+  put(txn, key("about"), about_text(about_), 0);
+  return write(txn);
 }
 
 Result<void> EtcdJournal::settle() {
   about_.cluster = cluster_;
+  about_.waits_in = 0;
   return put_about();
 }
 

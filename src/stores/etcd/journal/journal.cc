@@ -249,8 +249,12 @@ Result<bool> EtcdJournal::try_to_lead() {
     next.id = base::to_hex(drawn.high, drawn.low);
     next.cluster = cluster_;
   } else if (next.cluster != cluster_) {
-    opening_.restored = next.cluster == 0 ? "the wait after a snapshot was put back has not ended"
-                                          : "it was written in another etcd cluster";
+    const bool waits = next.waits_in == cluster_;
+    opening_.restored = waits || next.cluster == 0
+                            ? "the wait after a snapshot was put back has not ended"
+                            : "it was written in another etcd cluster";
+    if (!waits) next.wait = {};
+    begin_wait(next);
   }
   return take_lead(std::move(next));
 }
@@ -285,12 +289,15 @@ Result<bool> EtcdJournal::take_lead(About next) {
     return false;
   }
   about_ = std::move(next);
+  noted_ = BootClock::now();
   const std::int64_t revision = answer->header().revision();
   leads(revision, revision, sent);
   if (settings_.seen->went_back(lineage(), revision)) {
     opening_.restored = "etcd's revision went back: a snapshot of it was put back";
     // Whoever opens it next has to find the same, until it is settled.
     about_.cluster = 0;
+    about_.wait = {};
+    begin_wait(about_);
     if (!put_about()) return Error(Errc::kUnavailable, reason_);
   }
   return true;
@@ -527,6 +534,7 @@ Commit EtcdJournal::judge_refusal(const wire::TxnResponse& answer, const Own* ow
 Commit EtcdJournal::look() {
   const BootInstant now = BootClock::now();
   if (now >= next_question_) ask_cluster();
+  if (note_is_due(now)) return note_wait();
   const auto fresh = detail::RenewalSchedule(length_).beat_every();
   if (leader_ != 0 && now < leads_until() - length_ + fresh) return Commit::kCommitted;
   return confirm();

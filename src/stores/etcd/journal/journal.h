@@ -59,9 +59,10 @@ struct JournalSettings {
   std::chrono::seconds leadership{};  // Zero: by the servers' version.
   bool compacts = false;
   std::uint64_t quota = 0;  // Bytes; zero: not known.
-  // No options: the simulation alone sets them. etcd takes 1.5 MiB for one request.
+  // No options: tests alone set them. etcd takes 1.5 MiB for one request.
   std::size_t largest_part = std::size_t{1} << 20U;
   std::chrono::milliseconds between_attempts{20};
+  std::chrono::milliseconds between_notes = port::RestoredWait::kNoteEvery;
   std::shared_ptr<SeenRevisions> seen = SeenRevisions::of_process();
 };
 
@@ -119,6 +120,8 @@ class EtcdJournal final : public port::Journal {
     std::uint64_t cluster = 0;
     std::chrono::milliseconds longest{};  // The lease of leadership of any term so far.
     std::int64_t modified = 0;            // Zero: there is none yet.
+    std::uint64_t waits_in = 0;           // A restored copy waits in that cluster. Zero: none does.
+    port::RestoredWait wait{};
   };
   // A batch that is being committed: what lies at its key tells whether it was.
   struct Own {
@@ -138,6 +141,10 @@ class EtcdJournal final : public port::Journal {
   Result<bool> take_lead(About next);
   std::string lineage() const;
   Result<void> put_about();
+  bool note_is_due(base::BootInstant now) const;
+  port::Commit note_wait();
+  // The wait of a copy that was put back begins, or goes on.
+  void begin_wait(About& about);
   void leads(std::int64_t created, std::int64_t revision, base::BootInstant sent);
   static Result<About> parse_about(const wire::RangeResponse& range);
   static std::string about_text(const About& about);
@@ -169,6 +176,7 @@ class EtcdJournal final : public port::Journal {
   std::uint64_t cluster_ = 0;
   std::string term_;
   port::JournalAtOpen opening_;
+  base::BootInstant noted_{};  // The wait of a restored copy was noted then.
   port::SnapshotHead head_;
   // The leader key's create_revision; zero: not the leader. The loop reads it, too.
   std::atomic<std::int64_t> leader_{0};

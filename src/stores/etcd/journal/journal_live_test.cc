@@ -1,9 +1,12 @@
 // The lock service's journal on real etcd servers, as one server after the other takes it over.
+#include <chrono>
 #include <filesystem>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -28,10 +31,12 @@ using support::FaultProxy;
 
 using JournalPtr = std::unique_ptr<port::Journal>;
 
-JournalPtr make(const std::string& url) {
+JournalPtr make(const std::string& url,
+                std::chrono::milliseconds between_notes = port::RestoredWait::kNoteEvery) {
   auto parsed = port::StoreUrl::parse(url);
   auto settings = parse_journal_url(*parsed);
   if (!settings) throw std::runtime_error(settings.error().message());
+  settings->between_notes = between_notes;
   auto made = EtcdJournal::make(*std::move(settings), base::BootInstant::max());
   if (!made) throw std::runtime_error(made.error().message());
   return *std::move(made);
@@ -321,6 +326,44 @@ TEST_F(EtcdJournalTest, AnotherClustersJournalIsARestoredOne) {
     EXPECT_FALSE(three->opening().restored.empty()) << "until it is settled";
     EXPECT_TRUE(three->settle());
   }
+  EXPECT_EQ(leader()->opening().restored, "");
+}
+
+// Rule 49: the wait counts from when it was found.
+TEST_F(EtcdJournalTest, TheNextLeaderGoesOnWithTheWaitOfARestoredJournal) {
+  const std::string id = leader()->id();
+  const auto put_about = [&](const std::string& rest) {
+    etcd_.etcdctl({"put", "team/hf1/j/about", "1 " + id + " 4711 2000" + rest});
+  };
+  // A leader notes the cluster in which it waits, the time so far, and the wall clock.
+  const auto noted = [&] {
+    std::istringstream text(etcd_.etcdctl({"get", "team/hf1/j/about", "--print-value-only"}));
+    std::string word;
+    std::vector<std::string> words;
+    while (text >> word) words.push_back(word);
+    return words;
+  };
+  put_about("");
+  {
+    const JournalPtr two = lead(make(url(), 0ms), "two:1");
+    EXPECT_EQ(two->opening().waited, 0us);
+    ASSERT_EQ(two->look(), Commit::kCommitted);
+    EXPECT_TRUE(eventually([&] { return two->look() == Commit::kCommitted && noted()[5] != "0"; }));
+  }
+  ASSERT_EQ(noted().size(), 7U);
+  const std::string cluster = noted()[4];
+  const std::int64_t since = std::stoll(noted()[6]);
+  const auto waited_after = [&](const std::string& in, std::int64_t its_since) {
+    put_about(" " + in + " 18000000 " + std::to_string(its_since));
+    const JournalPtr next = leader();
+    EXPECT_NE(next->opening().restored, "");
+    return next->opening().waited;
+  };
+  EXPECT_EQ(waited_after(cluster, since), 5h);
+  EXPECT_EQ(waited_after("4712", since), 0us) << "it was put back into another cluster since then";
+  EXPECT_EQ(waited_after(cluster, since - 25 * 3'600), 0us) << "the note may be of a snapshot";
+  EXPECT_TRUE(leader()->settle());
+  EXPECT_EQ(noted().size(), 4U);
   EXPECT_EQ(leader()->opening().restored, "");
 }
 
