@@ -2,47 +2,17 @@
 
 #include <algorithm>
 
-#include "holdfast/detail/utf8.h"
+#include "src/base/lock_name.h"
 #include "src/base/printable.h"
 
 namespace holdfast::session {
 namespace {
 
-constexpr std::size_t kLongestName = 256;
 constexpr std::string_view kInner = "/../";
-
-Error bad_name(std::string_view name, const std::string& what) {
-  return {Errc::kInvalidArgument, "lock name '" + printable(name.substr(0, 64)) + "': " + what};
-}
-
-bool has_dot_dot_segment(std::string_view name) {
-  while (true) {
-    const auto slash = name.find('/');
-    if (name.substr(0, slash) == "..") return true;
-    if (slash == std::string_view::npos) return false;
-    name.remove_prefix(slash + 1);
-  }
-}
 
 }  // namespace
 
-Result<void> check_name(std::string_view name) {
-  if (name.empty()) return bad_name(name, "it is empty; a name has 1 to 256 bytes");
-  if (name.size() > kLongestName) {
-    return bad_name(name,
-                    "it has " + std::to_string(name.size()) + " bytes; a name has at most 256");
-  }
-  for (std::size_t at = 0; at < name.size();) {
-    const detail::CodePoint point = detail::front_code_point(name.substr(at));
-    if (point.length == 0) return bad_name(name, "it is not UTF-8 at byte " + std::to_string(at));
-    if (detail::is_control(point.value)) {
-      return bad_name(name, "it has a control character at byte " + std::to_string(at));
-    }
-    at += point.length;
-  }
-  if (has_dot_dot_segment(name)) return bad_name(name, "'..' is not allowed as a segment");
-  return {};
-}
+Result<void> check_name(std::string_view name) { return base::check_lock_name(name); }
 
 Result<void> check_shown_name(std::string_view name) {
   const auto at = name.rfind(kInner);
@@ -58,10 +28,11 @@ Result<void> check_shown_name(std::string_view name) {
 Result<InnerName> InnerName::make(std::string_view name, std::string_view purpose) {
   if (auto good = check_name(name); !good) return good.error();
   std::string text = std::string(name) + std::string(kInner) + std::string(purpose);
-  if (text.size() <= kLongestName) return InnerName(std::move(text));
-  return bad_name(name, "it has " + std::to_string(name.size()) + " bytes; the name of a " +
-                            std::string(purpose) + " has at most " +
-                            std::to_string(kLongestName - (text.size() - name.size())));
+  if (text.size() <= base::kLongestLockName) return InnerName(std::move(text));
+  return base::bad_lock_name(
+      name, "it has " + std::to_string(name.size()) + " bytes; the name of a " +
+                std::string(purpose) + " has at most " +
+                std::to_string(base::kLongestLockName - (text.size() - name.size())));
 }
 
 std::string lock_named(std::string_view name) { return "lock '" + printable(name) + "'"; }

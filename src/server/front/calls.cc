@@ -7,6 +7,7 @@
 
 #include "holdfast/detail/number.h"
 #include "holdfast/detail/percent.h"
+#include "src/base/lock_name.h"
 #include "src/base/random.h"
 #include "src/port/outcome.h"
 #include "src/server/front/reply_writer.h"
@@ -168,6 +169,8 @@ machine::OwnerPtr owner_of(std::string_view json, OwnerCache& owners) {
 
 machine::Acquire read_acquire(std::string_view name, Cursor& cursor, Request& request,
                               OwnerCache& owners) {
+  // Nobody else could name such a lock: not to look at it, nor to break it.
+  if (!base::is_utf8(name)) cursor.spoil();
   machine::Acquire acquire;
   acquire.name = name;
   acquire.id = cursor.id();

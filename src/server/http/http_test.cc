@@ -2,11 +2,14 @@
 #include <optional>
 #include <string>
 
+#include <asio/io_context.hpp>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "holdfast/detail/percent.h"
 #include "src/server/http/credentials.h"
 #include "src/server/http/http_codec.h"
+#include "src/server/journal/journal.h"
 #include "src/server/testing/http_rig.h"
 
 namespace holdfast::server {
@@ -27,6 +30,65 @@ TEST_F(HttpTest, TellsThatItWorks) {
   const Got wrong = ask(posted("/healthz", "{}"));
   EXPECT_EQ(wrong.status, 405);
   EXPECT_NE(wrong.head.find("Allow: GET"), std::string::npos);
+}
+
+TEST_F(HttpTest, ANameThatNativeClientsCannotWriteIsRefused) {
+  open();
+  for (const char* name : {"orders%2F%FF", "a%C2%85"}) {
+    const Got refused = post(std::string("/v1/locks/") + name + "/acquire", {{"ttl_ms", 30000}});
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_NE(refused.body.find("lock name '"), std::string::npos) << refused.body;
+    EXPECT_EQ(get(std::string("/v1/locks/") + name).status, 200) << "as for a lock that is free";
+  }
+  EXPECT_EQ(get("/v1/locks").parsed()["locks"].size(), 0U);
+}
+
+class NobodyListens final : public ServiceListener {
+  void on_push(const ClientName&, const port::Push&) override {}
+  void on_effect(Position, const machine::Effect&, machine::Instant) override {}
+  void on_stopped(const Error&) override {}
+};
+
+// Earlier servers took them from lock libraries.
+TEST_F(HttpTest, PagesEndBehindNamesThatNoClientCanWrite) {
+  const std::string names[] = {"a",
+                               "b\xff",
+                               "b\xff\xff",
+                               "c\x80z",
+                               "d",
+                               std::string(1'024, 'm'),
+                               "m" + std::string(1'023, '\xff'),
+                               "n"};
+  options_.journal = "sqlite:" + folder_.file("journal");
+  {
+    asio::io_context io;
+    NobodyListens listener;
+    Service earlier(io, *make_journal(options_.journal), listener);
+    ASSERT_TRUE(earlier.start());
+    for (const std::string& name : names) {
+      machine::Acquire acquire{name, {1, 1}};
+      acquire.ttl = acquire.waiter_ttl = std::chrono::minutes(10);
+      earlier.submit({.client = "c", .action = acquire}, [](const Result<Answer>&) {});
+    }
+  }
+  open();
+  std::vector<std::string> listed;
+  std::string after;
+  for (std::size_t page = 0;; ++page) {
+    ASSERT_LT(page, std::size(names) + 1) << "it never ends";
+    const Got got =
+        get("/v1/locks?limit=1&after=" + detail::percent_encode(after, [](char) { return false; }));
+    ASSERT_EQ(got.status, 200) << got.body;
+    const json page_of_one = got.parsed();
+    for (const json& each : page_of_one["locks"]) listed.push_back(each["name"]);
+    if (!page_of_one.contains("next_after")) break;
+    after = page_of_one["next_after"];
+  }
+  ASSERT_EQ(listed.size(), std::size(names));
+  EXPECT_EQ(get("/v1/locks?after=%01zz").status, 400);
+  EXPECT_EQ(listed.front(), "a");
+  EXPECT_EQ(listed[4], "d");
+  EXPECT_EQ(listed.back(), "n");
 }
 
 TEST_F(HttpTest, TakesRenewsAndReleasesALock) {

@@ -11,6 +11,7 @@
 
 #include "holdfast/detail/number.h"
 #include "holdfast/detail/percent.h"
+#include "src/base/lock_name.h"
 #include "src/base/random.h"
 #include "src/server/http/routes.h"
 #include "src/server/id_numbers.h"
@@ -22,9 +23,10 @@ using machine::AcquisitionId;
 using machine::Outcome;
 using nlohmann::json;
 
-constexpr std::size_t kLongestLockName = 256;
 constexpr std::size_t kLongestText = 256;
 constexpr std::size_t kMostOnePage = 100;
+// A native client's namespace and inner names make it longer than what users give.
+constexpr std::size_t kLongestStoredName = 1'024;
 constexpr std::chrono::milliseconds kLongestWait{300'000};
 
 // One call, as its path and body say.
@@ -250,6 +252,9 @@ void acquire(const std::shared_ptr<LockCall>& call, Fields& fields) {
   wish.name = call->name;
   wish.id = fields.id(/*required=*/false);
   const std::chrono::milliseconds ttl = fields.ttl();
+  if (const auto good = base::check_lock_name(call->name); !good) {
+    return call->done(bad(good.error().message()));
+  }
   const std::chrono::milliseconds wait = fields.wait();
   wish.ttl = ttl;
   // Whoever is granted at the end of the wait has a whole lease left.
@@ -420,8 +425,34 @@ HttpAnswer page_answer(Page& page) {
   if (page.sights.size() > page.limit) page.sights.resize(page.limit);
   json locks = json::array();
   for (const LockSight& each : page.sights) locks.push_back(sight_json(each));
+// JSON is UTF-8, and earlier servers took names that are not. These are told in hexadecimal digits
+// behind a control character, which no name has.
+constexpr char kInHex = '\x01';
+
+std::string after_text(const std::string& name) {
+  if (base::is_utf8(name)) return name;
+  std::string text(1, kInHex);
+  for (const char each : name) {
+    const auto byte = static_cast<unsigned char>(each);
+    text += detail::kLowerDigits[byte >> 4U];
+    text += detail::kLowerDigits[byte & 0xfU];
+  }
+  return text;
+}
+
+std::optional<std::string> read_after(const std::string& text) {
+  if (!text.starts_with(kInHex)) return text;
+  std::string name;
+  for (std::size_t at = 1; at < text.size(); at += 2) {
+    const auto byte = detail::parse_number<std::uint8_t>(text.substr(at, 2), 16);
+    if (!byte) return std::nullopt;
+    name += static_cast<char>(*byte);
+  }
+  return name;
+}
+
   json out = {{"locks", locks}};
-  if (page.sights.size() == page.limit) out["next_after"] = page.sights.back().name;
+  if (page.sights.size() == page.limit) out["next_after"] = after_text(page.sights.back().name);
   if (!page.elsewhere.empty()) out["elsewhere"] = std::move(page.elsewhere);
   return as_json(200, out);
 }
@@ -457,12 +488,13 @@ void list(const HttpScene& scene, const std::shared_ptr<LockCall>& call, std::st
     const std::size_t equals = std::min(part.find('='), part.size());
     const std::string_view key = part.substr(0, equals);
     const auto value = detail::percent_decode(part.substr(std::min(equals + 1, part.size())));
-    if (!value || value->size() > kLongestLockName)
+    const auto from = value && key == "after" ? read_after(*value) : value;
+    if (!from || from->size() > kLongestStoredName)
       return call->done(bad("a query it cannot have"));
     if (key == "prefix") {
       prefix = *value;
     } else if (key == "after") {
-      after = *value;
+      after = *from;
     } else if (const auto number = detail::parse_number<std::size_t>(*value);
                key == "limit" && number && *number >= 1 && *number <= kMostOnePage) {
       limit = *number;
@@ -500,10 +532,11 @@ constexpr Verb kVerbs[] = {{"acquire", Right::kAcquire, acquire},
 bool valid_name(const std::string& name) {
   const auto control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
   return !name.empty() && ("/" + name + "/").find("/../") == name.npos &&
-         name.size() <= kLongestLockName && std::none_of(name.begin(), name.end(), control);
+         name.size() <= kLongestStoredName && std::none_of(name.begin(), name.end(), control);
 }
 
 // nullopt: the user may, and not too often.
+// A lock that an earlier server gave under a name of another kind can be looked at and ended.
 std::optional<HttpAnswer> refuse_user(const LockCall& call, Right right, const std::string& name) {
   const AccountPtr& account = call.caller.account;
   if (auto denied = refuse(account, right, name)) return failed(*denied);

@@ -129,6 +129,31 @@ TEST_F(LibraryLocksTest, WhatWouldNotBeALockIsRefused) {
             std::string::npos);
 }
 
+// No other client could name such a lock: not to wait for it, to look at it or to break it.
+TEST_F(LibraryLocksTest, ANameThatOtherClientsCannotWriteIsRefused) {
+  const std::pair<std::string, const char*> names[] = {{std::string(257, 'n'), "257 bytes"},
+                                                       {"orders/\xff", "not UTF-8 at byte 7"}};
+  for (const auto& [name, why] : names) {
+    for (const std::string& answer :
+         {set(name, "v"), eval(kExtendOrTake, {name}, {"v", "60000"}),
+          eval(kObtain, {name}, {"v", "1", "60000"}), eval(kTakeAll, {"a", name}, {"v", "60000"}),
+          eval(kRTake, {name}, {"60000", "v"})}) {
+      EXPECT_TRUE(answer.starts_with("-ERR lock name '")) << answer;
+      EXPECT_NE(answer.find(why), std::string::npos) << answer;
+      EXPECT_NE(answer.find("holdfast.md"), std::string::npos) << answer;
+    }
+    EXPECT_EQ(ask({"GET", name}), kNil);
+    EXPECT_EQ(ask({"EXISTS", "a", name}), ":0\r\n") << "nothing was taken";
+    EXPECT_EQ(ask({"DEL", name}), ":0\r\n");
+    EXPECT_EQ(ask({"PEXPIRE", name, "60000"}), ":0\r\n");
+    EXPECT_EQ(pttl(name), -2);
+    EXPECT_EQ(eval(kRelease, {name}, {"v"}), ":0\r\n");
+  }
+  EXPECT_TRUE(own_acquire("orders/\xff").starts_with("-ERR ")) << "nor by the native call";
+  EXPECT_EQ(set(std::string(256, 'n'), "v"), kOk);
+  EXPECT_EQ(set("\xf0\x9f\x94\x92", "v"), kOk);
+}
+
 TEST_F(LibraryLocksTest, OnlyTheHolderReleasesAndExtends) {
   ASSERT_EQ(set("a", "mine"), kOk);
   EXPECT_EQ(eval(kRelease, {"a"}, {"other"}), ":0\r\n");

@@ -6,6 +6,7 @@
 
 #include "holdfast/detail/number.h"
 #include "holdfast/detail/percent.h"
+#include "src/base/lock_name.h"
 #include "src/base/random.h"
 
 namespace holdfast::server {
@@ -58,8 +59,9 @@ Request take_request(const std::string& name, const machine::AcquisitionId& id,
   return {.client = ClientName(kClient), .action = acquire};
 }
 
-// A primitive's inner locks are out of reach: no name of a user has such a part.
-std::optional<Error> check_names(const LockNames& names) {
+// A primitive's inner locks are out of reach: no name of a user has such a part. A lock that an
+// earlier server gave under a name of another kind can still be let go.
+std::optional<Error> refuse_inner(const LockNames& names) {
   for (const std::string& name : names) {
     const auto control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
     if (name.empty() || std::any_of(name.begin(), name.end(), control)) {
@@ -67,6 +69,16 @@ std::optional<Error> check_names(const LockNames& names) {
     }
     if (("/" + name + "/").find("/../") != name.npos) {
       return refusal("a lock's name has no part '..'");
+    }
+  }
+  return std::nullopt;
+}
+
+// Other clients must be able to name the lock, too: to wait for it, to look at it, to break it.
+std::optional<Error> refuse_names(const LockNames& names) {
+  for (const std::string& name : names) {
+    if (const auto good = base::check_lock_name(name); !good) {
+      return refusal(good.error().message());
     }
   }
   return std::nullopt;
@@ -102,7 +114,7 @@ void look(Service& service, const PendingReply& reply, const LockNames& names,
     bool failed = false;
     std::function<void(const std::vector<MaybeHolder>&)> then;
   };
-  if (const auto bad = check_names(names)) return reply.fail(*bad);
+  if (const auto bad = refuse_inner(names)) return reply.fail(*bad);
   const auto looking = std::make_shared<Looking>();
   looking->seen.resize(names.size());
   looking->missing = names.size();
@@ -175,7 +187,7 @@ void begin_leases(Service& service, const PendingReply& reply, const LockNames& 
 
 void take(Service& service, const PendingReply& reply, const LockNames& names,
           const machine::OwnerPtr& owner, Duration lease, const std::function<void(bool)>& then) {
-  if (const auto bad = check_names(names)) return reply.fail(*bad);
+  if (const auto bad = refuse_names(names)) return reply.fail(*bad);
   std::vector<Request> grants;
   std::vector<LibraryHolder> holders;
   for (const std::string& name : names) {

@@ -1,0 +1,25 @@
+// The rule for names of locks that users give, the same for every client and every port.
+//
+// Thread-safety: pure functions. Errors: kInvalidArgument.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "holdfast/result.h"
+
+namespace holdfast::base {
+
+constexpr std::size_t kLongestLockName = 256;
+
+// UTF-8, 1 to 256 bytes, no control characters, no `..` segment. The error tells what is wrong and
+// at which byte.
+Result<void> check_lock_name(std::string_view name);
+
+bool is_utf8(std::string_view text);
+
+// "lock name 'orders': " and then what is wrong with it.
+Error bad_lock_name(std::string_view name, const std::string& what);
+
+}  // namespace holdfast::base
