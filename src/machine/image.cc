@@ -126,6 +126,27 @@ std::vector<std::string> LockMachine::names(std::string_view prefix, std::size_t
   return found;
 }
 
+std::vector<std::string> LockMachine::names_in_use(std::string_view prefix, std::string_view after,
+                                                   std::size_t limit) const {
+  // A heap with the last one in front, once it is full.
+  std::vector<std::string_view> found;
+  for (LockIndex index = 0; limit > 0 && index < impl_->table.lock_slots(); ++index) {
+    const Lock& lock = impl_->table.lock(index);
+    const std::string_view name = lock.name;
+    if (!lock.used || name <= after || !lock.has_tickets() || !name.starts_with(prefix)) continue;
+    if (found.size() < limit) {
+      found.push_back(name);
+      if (found.size() == limit) std::make_heap(found.begin(), found.end());
+    } else if (name < found.front()) {
+      std::pop_heap(found.begin(), found.end());
+      found.back() = name;
+      std::push_heap(found.begin(), found.end());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return {found.begin(), found.end()};
+}
+
 MachineImage LockMachine::snapshot() const {
   MachineImage image;
   image.format = kFormat;

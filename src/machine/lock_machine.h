@@ -94,6 +94,9 @@ class LockMachine {
   std::optional<Mode> mode_of(std::string_view name, AcquisitionId id) const;
   // The locks that have tickets, a value or tombstones; sorted, the first `limit` of them.
   std::vector<std::string> names(std::string_view prefix, std::size_t limit) const;
+  // The same, of locks with tickets whose names are above `after`. It copies no name but these.
+  std::vector<std::string> names_in_use(std::string_view prefix, std::string_view after,
+                                        std::size_t limit) const;
 
   MachineImage snapshot() const;
   // nullopt: an image that no machine could have made.

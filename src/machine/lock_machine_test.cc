@@ -270,6 +270,14 @@ TEST(LockMachineTest, NamesAreSortedAndLimited) {
   }
   EXPECT_EQ(d.machine.names("b/", 9), (std::vector<std::string>{"b/1", "b/10", "b/2"}));
   EXPECT_EQ(d.machine.names("", 2), (std::vector<std::string>{"a/1", "b/1"}));
+  for (const std::size_t limit : {0U, 1U, 2U, 99U}) {
+    for (const char* after : {"", "a", "b/1", "b/10", "z"}) {
+      std::vector<std::string> expected = d.machine.names("b", 99);
+      std::erase_if(expected, [&](const std::string& name) { return name <= after; });
+      expected.resize(std::min(limit, expected.size()));
+      EXPECT_EQ(d.machine.names_in_use("b", after, limit), expected) << after << ' ' << limit;
+    }
+  }
   EXPECT_TRUE(d.machine.names("d", 9).empty());
   EXPECT_TRUE(d.machine.names("", 0).empty());
 }

@@ -571,16 +571,21 @@ void Service::submit_all(const std::vector<Request>& requests, Done<AllOrNone> d
   });
 }
 
-void Service::inspect(const std::string& name, Done<LockSight> done) {
-  impl_->use(
-      [&](Shard& shard, machine::Instant now) { shard.inspect(now, name, std::move(done)); });
+std::size_t Service::inspect(const std::string& name, Done<LockSight> done) {
+  std::size_t tickets = 0;
+  impl_->use([&](Shard& shard, machine::Instant now) {
+    tickets = shard.inspect(now, name, std::move(done));
+  });
+  return tickets;
 }
 
-void Service::list(const std::string& prefix, const std::string& after, std::size_t limit,
-                   Done<std::vector<LockSight>> done) {
+std::size_t Service::list(const std::string& prefix, const std::string& after, std::size_t limit,
+                          Done<std::vector<LockSight>> done) {
+  std::size_t tickets = 0;
   impl_->use([&](Shard& shard, machine::Instant now) {
-    shard.list(now, prefix, after, limit, std::move(done));
+    tickets = shard.list(now, prefix, after, limit, std::move(done));
   });
+  return tickets;
 }
 
 void Service::kept(const std::string& key, Done<std::optional<KeptText>> done) {

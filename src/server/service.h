@@ -91,11 +91,11 @@ class Service {
   };
   void submit_all(const std::vector<Request>& requests, Done<AllOrNone> done);
 
-  // Reads of committed state.
-  void inspect(const std::string& name, Done<LockSight> done);
+  // Reads of committed state. They tell at once of how many tickets: each costs time and memory.
+  std::size_t inspect(const std::string& name, Done<LockSight> done);
   // Locks with tickets whose names begin with `prefix` and are above `after`, sorted.
-  void list(const std::string& prefix, const std::string& after, std::size_t limit,
-            Done<std::vector<LockSight>> done);
+  std::size_t list(const std::string& prefix, const std::string& after, std::size_t limit,
+                   Done<std::vector<LockSight>> done);
 
   // Texts that are kept for good. nullopt: there is none; or its version was another one, and
   // nothing happened. Errors: kInvalidArgument (too long), kUnsupported (there are too many).

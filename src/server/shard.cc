@@ -402,11 +402,15 @@ void Shard::submit_all(Instant boot, const std::vector<Request>& requests,
   answer_when_committed(std::move(done), std::move(all));
 }
 
-void Shard::inspect(Instant boot, const std::string& name, Done<LockSight> done) {
-  if (failed_) return done(Error(Errc::kUnavailable, failed_->message()));
+std::size_t Shard::inspect(Instant boot, const std::string& name, Done<LockSight> done) {
+  if (failed_) return done(Error(Errc::kUnavailable, failed_->message())), 0;
   look_at_deadline(boot);
   tick(boot);
-  answer_read(name, std::move(done), look(name));
+  LockSight found = look(name);
+  const std::size_t tickets = found.lock ? found.lock->tickets.size() : 0;
+  answer_read(name, std::move(done), std::move(found));
+  return tickets;
+  std::size_t tickets = 0;
 }
 
 template <typename T>
@@ -449,6 +453,15 @@ void Shard::keep(Instant boot, const KeepText& wish, Done<std::optional<std::uin
   }
   // Above the number of every batch before, and so above a version that a lost term gave.
   KeptText next{wish.text, std::max(version + 1, filling_.number)};
+// A program may draw a new name for each of its requests. A client without tickets and without bytes
+// that are not committed is made anew when it asks again.
+void Shard::drop_idle_clients() {
+  std::erase_if(clients_, [](const auto& entry) {
+    return entry.second.use_count() == 1 && *entry.second->backlog == 0;
+  });
+  next_sweep_ = std::max(kManyClients, 2 * clients_.size());
+}
+
   const std::size_t before = filling_.writer.size();
   filling_.writer.add_kept(wish.key, next);
   filling_.names.insert(place_of_name(place));
@@ -465,21 +478,31 @@ Error Shard::uncommitted(std::string_view name) {
   return {Errc::kUnavailable, "'" + std::string(name) + "': " + kUncommitted};
 }
 
-void Shard::list(Instant boot, const std::string& prefix, const std::string& after,
-                 std::size_t limit, Done<std::vector<LockSight>> done) {
-  if (failed_) return done(Error(Errc::kUnavailable, failed_->message()));
+std::size_t Shard::list(Instant boot, const std::string& prefix, const std::string& after,
+                        std::size_t limit, Done<std::vector<LockSight>> done) {
+  if (failed_) return done(Error(Errc::kUnavailable, failed_->message())), 0;
   look_at_deadline(boot);
   tick(boot);
   std::vector<LockSight> found;
-  for (const std::string& name : machine_.names(prefix, SIZE_MAX)) {
-    if (found.size() >= limit) break;
-    if (name <= after) continue;
-    if (full_ && !clean(name)) return done(uncommitted(name));
-    LockSight one = look(name);
-    if (one.lock && !one.lock->tickets.empty()) found.push_back(std::move(one));
+  for (const std::string& name : machine_.names_in_use(prefix, after, limit)) {
+    found.push_back(look(name));
+    tickets += found.back().lock ? found.back().lock->tickets.size() : 0;
   }
-  if (full_) return done(std::move(found));
-  answer_when_committed(std::move(done), std::move(found), /*reads_only=*/true);
+  if (!full_) {
+    answer_when_committed(std::move(done), std::move(found), /*reads_only=*/true);
+    return tickets;
+  }
+  for (const Batch* batch : {under_way_ ? &*under_way_ : nullptr, &filling_}) {
+    for (std::size_t i = 0; batch != nullptr && i < batch->told.size(); ++i) {
+      const std::string& name = batch->told[i].effect.name;
+      const bool in_page = found.size() < limit || (limit > 0 && name <= found.back().name);
+      if (in_page && name > after && name.starts_with(prefix)) {
+        return done(uncommitted(name)), tickets;
+      }
+    }
+  }
+  done(std::move(found));
+  return tickets;
 }
 
 LockSight Shard::look(const std::string& name) const {

@@ -50,9 +50,9 @@ class Shard {
   void submit(machine::Instant boot, const Request& request, Done<Answer> done);
   void submit_all(machine::Instant boot, const std::vector<Request>& requests,
                   Done<Service::AllOrNone> done);
-  void inspect(machine::Instant boot, const std::string& name, Done<LockSight> done);
-  void list(machine::Instant boot, const std::string& prefix, const std::string& after,
-            std::size_t limit, Done<std::vector<LockSight>> done);
+  std::size_t inspect(machine::Instant boot, const std::string& name, Done<LockSight> done);
+  std::size_t list(machine::Instant boot, const std::string& prefix, const std::string& after,
+                   std::size_t limit, Done<std::vector<LockSight>> done);
   // Kept texts, as Service's.
   void keep(machine::Instant boot, const KeepText& wish, Done<std::optional<std::uint64_t>> done);
   void change_kept(machine::Instant boot, const Service::Change& change,

@@ -174,25 +174,25 @@ void run_downgrade(Service& service, const PendingReply& reply, const Call& call
   });
 }
 
-void run_list(Service& service, const PendingReply& reply, const AccountPtr& account,
-              const Call& call) {
-  service.list(call.name, call.after, call.limit,
-               [reply, account](const Result<std::vector<LockSight>>& found) {
-                 if (!found) return reply.fail(found.error());
-                 std::string bytes;
-                 append_array(bytes, found->size());
-                 for (const LockSight& each : *found) {
-                   append_array(bytes, 2);
-                   append_text(bytes, each.name);
-                   append_sight(bytes, each, {}, may(account, Right::kAcquire, each.name));
-                 }
-                 reply.give(std::move(bytes));
-               });
+std::size_t run_list(Service& service, const PendingReply& reply, const AccountPtr& account,
+                     const Call& call) {
+  return service.list(call.name, call.after, call.limit,
+                      [reply, account](const Result<std::vector<LockSight>>& found) {
+                        if (!found) return reply.fail(found.error());
+                        std::string bytes;
+                        append_array(bytes, found->size());
+                        for (const LockSight& each : *found) {
+                          append_array(bytes, 2);
+                          append_text(bytes, each.name);
+                          append_sight(bytes, each, {}, may(account, Right::kAcquire, each.name));
+                        }
+                        reply.give(std::move(bytes));
+                      });
 }
 
-void run_inspect(Service& service, CommandContext& context, const PendingReply& reply,
-                 const AccountPtr& account, const Call& call) {
-  service.inspect(call.name, [&context, reply, account](const Result<LockSight>& sight) {
+std::size_t run_inspect(Service& service, CommandContext& context, const PendingReply& reply,
+                        const AccountPtr& account, const Call& call) {
+  return service.inspect(call.name, [&context, reply, account](const Result<LockSight>& sight) {
     if (!sight) return reply.fail(sight.error());
     std::string bytes;
     append_sight(bytes, *sight, context.last_token(sight->name),
@@ -201,8 +201,8 @@ void run_inspect(Service& service, CommandContext& context, const PendingReply& 
   });
 }
 
-void run_value(Service& service, const PendingReply& reply, const Call& call) {
-  service.inspect(call.name, [reply](const Result<LockSight>& sight) {
+std::size_t run_value(Service& service, const PendingReply& reply, const Call& call) {
+  return service.inspect(call.name, [reply](const Result<LockSight>& sight) {
     if (!sight) return reply.fail(sight.error());
     // Redisson's count names its acquisition, and is for nobody else.
     const std::string value = sight->lock ? sight->lock->value : std::string();
@@ -395,11 +395,12 @@ void run_call(Service& service, CommandContext& context, Connection& connection,
     case Op::kBreak:
     case Op::kResize:
     case Op::kSetValue: return run_each(service, reply, account, *call);
-    case Op::kInspect: return run_inspect(service, context, reply, account, *call);
-    case Op::kValue: return run_value(service, reply, *call);
+    case Op::kInspect:
+      return connection.rest_after(run_inspect(service, context, reply, account, *call));
+    case Op::kValue: return connection.rest_after(run_value(service, reply, *call));
     case Op::kKept: return run_kept(service, reply, *call);
     case Op::kKeep: return run_keep(service, reply, *call);
-    case Op::kList: return run_list(service, reply, account, *call);
+    case Op::kList: return connection.rest_after(run_list(service, reply, account, *call));
     case Op::kWatch: return reply.text(context.hears(call->after, call->name) ? "yes" : "no");
     case Op::kStatus:
     case Op::kAttach:

@@ -45,7 +45,7 @@ bool Connection::full() const {
 }
 
 void Connection::wait_read() {
-  if (reading_ || closed() || draining_ || ending_ || paused_ || full()) return;
+  if (reading_ || closed() || draining_ || ending_ || paused_ || resting_ || full()) return;
   reading_ = true;
   stream_.when_readable([weak = weak_from_this()](std::error_code error) {
     const auto self = weak.lock();
@@ -62,7 +62,10 @@ void Connection::wait_write() {
     const auto self = weak.lock();
     if (self == nullptr || self->closed()) return;
     self->writing_ = false;
-    error ? self->close() : self->flush();
+    if (error) return self->close();
+    const bool goes_on = std::exchange(self->rested_, false) && !self->paused_;
+    if (goes_on && !self->draining_) return self->resume();
+    self->flush();
   });
 }
 
@@ -71,7 +74,7 @@ void Connection::on_readable() {
   std::string& scratch = owner_.scratch();
   // After so many bytes other connections have their turn.
   std::size_t left = greeted ? scratch.size() : owner_.limits().first_bytes;
-  while (left > 0 && !draining_ && !ending_ && !paused_ && !full()) {
+  while (left > 0 && !draining_ && !ending_ && !paused_ && !resting_ && !full()) {
     const std::size_t wanted = left;
     const SocketIo io = stream_.read(scratch.data(), wanted);
     if (io.next == SocketIo::Next::kWantRead) break;
@@ -88,7 +91,7 @@ void Connection::on_readable() {
 // False: the connection is closed.
 bool Connection::take(std::string_view bytes) {
   reader_.feed(bytes);
-  while (!ending_ && !paused_) {
+  while (!ending_ && !paused_ && !resting_) {
     const auto whole = reader_.next(words_);
     if (!whole) {
       refuse(whole.error());
@@ -223,6 +226,11 @@ void Connection::flush() {
   base::empty_buffer(out_, kKept);
   if (!count_bytes()) return;
   if (ending_ && slots_.empty()) return close();
+  if (resting_ && slots_.empty()) {
+    resting_ = false;
+    rested_ = true;
+    return wait_write();
+  }
   wait_read();
 }
 

@@ -84,6 +84,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Begins no request until resume(), which must not be called from within a request.
   void pause() { paused_ = true; }
   void resume();
+  // The request at hand has looked at so many tickets. After many of them others come first: the
+  // next request of this connection waits until the reply, which may be long, is written.
+  void rest_after(std::size_t tickets) {
+    if (tickets > kManyTickets) resting_ = true;
+  }
 
   // --- Replies, in the protocol's form.
   void reply(std::string_view bytes);
@@ -127,6 +132,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t subscriptions() const { return channels.size() + distant_channels.size(); }
 
  private:
+  static constexpr std::size_t kManyTickets = 256;
+
   struct Slot {
     bool ready = false;
     std::string bytes{};
@@ -160,6 +167,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool writing_ = false;
   bool queued_ = false;  // For flush_later().
   bool paused_ = false;
+  bool resting_ = false;
+  bool rested_ = false;  // It goes on in the next turn of the loop.
   bool draining_ = false;
   bool ending_ = false;
 };

@@ -222,6 +222,40 @@ TEST(FrontTest, ALongRequestLeavesNoMemory) {
   EXPECT_LT(testing::allocated(), before + longest.size() / 2);
 }
 
+// Each look at a long queue costs time and memory, so a connection gets one after the other.
+TEST(FrontTest, LooksAtALongQueueWaitUntilTheirRepliesAreRead) {
+  constexpr int kWaiters = 4'000;
+  constexpr int kLooks = 40;
+  const Server server = start();
+  const Socket queue(server.address());
+  queue.ask(request({"HF1", "attach", "0"}));
+  for (int i = 0; i <= kWaiters; ++i) {
+    const std::string id = std::to_string(1'000'000 + i);
+    const std::string got =
+        queue.ask(request({"HF1", "acquire", "1", "hf1:{long}", "client", std::string(25, '0') + id,
+                           "0", "60000000", "{}", "Te 1 1 1 60000000 0 -"}));
+    ASSERT_NE(got.find(i == 0 ? "held" : "waiting"), std::string::npos) << got;
+  }
+  const Socket greedy(server.address());
+  greedy.ask(request({"HF1", "attach", "0"}));
+  std::string looks;
+  for (int i = 0; i < kLooks; ++i) looks += request({"HF1", "inspect", "1", "hf1:{long}"});
+  looks += request({"GET", "long"}) + request({"SET", "behind", "v", "NX", "PX", "60000"});
+  ASSERT_TRUE(greedy.send(looks + request({"ECHO", "last"})));
+  const Socket other(server.address());
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(other.ask(request({"EXISTS", "behind"})), ":0\r\n") << "nobody reads the replies";
+  }
+  std::string end;
+  while (!end.ends_with("+OK\r\n$4\r\nlast\r\n")) {
+    const std::string more = greedy.receive();
+    ASSERT_FALSE(more.empty() || more == "nothing came");
+    end += more;
+    if (end.size() > 64) end.erase(0, end.size() - 64);
+  }
+  EXPECT_EQ(other.ask(request({"EXISTS", "behind"})), ":1\r\n");
+}
+
 TEST(FrontTest, HundredsOfConnectionsAreServed) {
   const Server server = start();
   std::vector<std::unique_ptr<Socket>> crowd;

@@ -18,6 +18,7 @@ class PendingReply {
   explicit PendingReply(Connection& connection)
       : connection_(connection.shared_from_this()), turn_(connection.begin()) {}
 
+  void rest_after(std::size_t tickets) const { connection_->rest_after(tickets); }
   int protocol() const { return connection_->protocol; }
   void give(std::string bytes) const { connection_->finish(turn_, std::move(bytes)); }
   void fail(const Error& why) const {

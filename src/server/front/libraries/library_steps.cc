@@ -119,13 +119,15 @@ void look(Service& service, const PendingReply& reply, const LockNames& names,
   looking->seen.resize(names.size());
   looking->missing = names.size();
   looking->then = std::move(then);
+  std::size_t tickets = 0;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    service.inspect(names[i], [looking, reply, i](const Result<LockSight>& sight) {
+    tickets += service.inspect(names[i], [looking, reply, i](const Result<LockSight>& sight) {
       if (!sight && !std::exchange(looking->failed, true)) reply.fail(sight.error());
       if (sight) looking->seen[i] = holder_of(*sight);
       if (--looking->missing == 0 && !looking->failed) looking->then(looking->seen);
     });
   }
+  reply.rest_after(tickets);
 }
 
 void look(Service& service, const PendingReply& reply, const std::string& name,
