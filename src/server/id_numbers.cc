@@ -106,15 +106,17 @@ Result<KeepText> raise(const KeptTexts& texts, const std::string& name, std::uin
 std::string name_of_ids(const std::string& name) { return ids::SegmentsHead::key(name); }
 
 void take_numbers(Service& service, const std::string& name, std::uint64_t count, bool as_range,
-                  Done<IdNumbers> done) {
+                  const std::string& user, Done<IdNumbers> done) {
   if (!fits_one_call(count)) {
     return done(Error(Errc::kInvalidArgument,
                       "one call takes from 1 to " + std::to_string(kMostNumbers) + " numbers"));
   }
   const auto taken = std::make_shared<IdNumbers>();
   service.change_kept(
-      [name, count, as_range, taken](const KeptTexts& texts) {
-        return raise(texts, name, count, as_range, *taken);
+      [name, count, as_range, user, taken](const KeptTexts& texts) {
+        auto wish = raise(texts, name, count, as_range, *taken);
+        if (wish) wish->user = user;
+        return wish;
       },
       [taken, done = std::move(done)](const Result<std::optional<std::uint64_t>>& version) {
         if (!version) return done(version.error());

@@ -35,8 +35,8 @@ struct IdNumbers {
 std::string name_of_ids(const std::string& name);
 
 // The caller gets kMostServedIds at most where they have a time. `as_range`: two or more of these
-// are refused (kUnsupported).
+// are refused (kUnsupported). `user`: as in a Request.
 void take_numbers(Service& service, const std::string& name, std::uint64_t count, bool as_range,
-                  Done<IdNumbers> done);
+                  const std::string& user, Done<IdNumbers> done);
 
 }  // namespace holdfast::server

@@ -7,12 +7,16 @@
 // journal was lost. All other refusals are the Outcome inside of a reply.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "holdfast/result.h"
@@ -41,7 +45,78 @@ struct Request {
   std::uint64_t issue = 0;
   machine::Action action;
   base::BootInstant deadline = base::BootInstant::max();  // Later it is dropped: kUnavailable.
+  // The user who has logged in, to whom all that is not committed is charged, whatever clients ask
+  // for that user. Empty: there are no users, and it is charged to the client.
+  std::string user{};
 };
+
+// --- The parts of a request, whatever its action is.
+
+// An id without a number is refused for so long after it ended. Longer than any connection lives
+// whose client was given up by its server.
+constexpr machine::Duration kTombstone = std::chrono::minutes(1);
+
+template <typename T>
+const T* as(const Request& request) {
+  return std::get_if<T>(&request.action);
+}
+
+inline machine::AcquisitionId id_of(const machine::Action& action) {
+  return std::visit(
+      [](const auto& one) -> machine::AcquisitionId {
+        if constexpr (requires { one.id; }) return one.id;
+        return {};
+      },
+      action);
+}
+
+inline std::string_view name_of(const machine::Action& action) {
+  return std::visit(
+      [](const auto& one) -> std::string_view {
+        if constexpr (requires { one.name; }) return one.name;
+        return {};
+      },
+      action);
+}
+
+inline bool leaves_tombstone(const machine::Action& action) {
+  return std::visit(
+      [](const auto& one) {
+        return requires { one.tombstone; };
+      },
+      action);
+}
+
+// With a number, marks refuse what comes late.
+inline machine::Action with_tombstone(const Request& request) {
+  machine::Action action = request.action;
+  std::visit(
+      [&](auto& one) {
+        using Kind = std::decay_t<decltype(one)>;
+        if constexpr (std::is_same_v<Kind, machine::Release>) {
+          one.tombstone = request.issue == 0 ? kTombstone : machine::Duration::zero();
+        } else if constexpr (requires { one.tombstone; }) {
+          one.tombstone = kTombstone;
+        }
+      },
+      action);
+  return action;
+}
+
+inline machine::Duration lease_of(const Request& request) {
+  if (const auto* acquire = as<machine::Acquire>(request)) {
+    return std::max(acquire->ttl, acquire->waiter_ttl);
+  }
+  const auto* renewal = as<machine::Renew>(request);
+  return renewal != nullptr ? std::max(renewal->ttl, renewal->waiter_ttl)
+                            : machine::Duration::zero();
+}
+
+inline bool lets_go(const Request& request) {
+  return as<machine::Release>(request) != nullptr || as<machine::Cancel>(request) != nullptr;
+}
+
+// ---
 
 using port::BreakTrace;
 
@@ -78,12 +153,12 @@ struct KeptText {
 constexpr std::size_t kLongestKeptKey = 400;
 constexpr std::size_t kLongestKeptText = 8'192;
 
-// A change of a kept text that takes place only while its version is still this one. For the limit
-// of what is not committed, all of these are one client's.
+// A change of a kept text that takes place only while its version is still this one.
 struct KeepText {
   std::string key{};
   std::uint64_t version = 0;  // 0: there is none of that key.
   std::string text{};
+  std::string user{};  // As in a Request. Empty: all of these are one client's.
 };
 
 template <typename T>

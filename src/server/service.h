@@ -41,9 +41,10 @@ struct ServiceOptions {
   // The operator says that no client of the journal runs any more, so a copy of it may grant at
   // once (rule 49).
   bool clients_stopped = false;
-  // A client's requests are refused (kQueueFull) while so many of its bytes are not committed; all
-  // clients' while four times as many are. Renewals never are.
-  std::size_t client_backlog = std::size_t{4} << 20U;
+  // A user's requests are refused (kQueueFull) while so many of the user's bytes are not committed;
+  // everybody's while four times as many are. Renewals never are. Without users each client counts
+  // as one (rule 56).
+  std::size_t user_backlog = std::size_t{4} << 20U;
   // For tests: the boot clock, which may leap from one call to the next. Nothing is a stall then.
   std::function<base::BootInstant()> now{};
   // Operators should know these, once each time that something begins or ends. It is called on the

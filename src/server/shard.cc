@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -19,9 +18,6 @@ using machine::Instant;
 using machine::Outcome;
 using machine::Reply;
 
-// An id without a number is refused for so long after it ended. Longer than any connection lives
-// whose client was given up by its server.
-constexpr Duration kTombstone = std::chrono::minutes(1);
 constexpr std::size_t kLongestName = 1'024;
 constexpr std::size_t kLongestClient = 64;
 constexpr std::size_t kMostAtOnce = port::kMostAtOnce;
@@ -29,62 +25,7 @@ constexpr const char* kUncommitted =
     "its last change is not in the journal yet, which cannot be written for now: make room on its "
     "disk";
 constexpr std::size_t kClosingBatch = std::size_t{256} << 10U;
-constexpr std::size_t kClientsShare = 4;  // All clients together may have so many times one's.
-
-template <typename T>
-const T* as(const Request& request) {
-  return std::get_if<T>(&request.action);
-}
-
-AcquisitionId id_of(const machine::Action& action) {
-  return std::visit(
-      [](const auto& one) -> AcquisitionId {
-        if constexpr (requires { one.id; }) return one.id;
-        return {};
-      },
-      action);
-}
-
-std::string_view name_of(const machine::Action& action) {
-  return std::visit(
-      [](const auto& one) -> std::string_view {
-        if constexpr (requires { one.name; }) return one.name;
-        return {};
-      },
-      action);
-}
-
-bool leaves_tombstone(const machine::Action& action) {
-  return std::visit(
-      [](const auto& one) {
-        return requires { one.tombstone; };
-      },
-      action);
-}
-
-// With a number, marks refuse what comes late.
-machine::Action with_tombstone(const Request& request) {
-  machine::Action action = request.action;
-  std::visit(
-      [&](auto& one) {
-        using Kind = std::decay_t<decltype(one)>;
-        if constexpr (std::is_same_v<Kind, machine::Release>) {
-          one.tombstone = request.issue == 0 ? kTombstone : Duration::zero();
-        } else if constexpr (requires { one.tombstone; }) {
-          one.tombstone = kTombstone;
-        }
-      },
-      action);
-  return action;
-}
-
-Duration lease_of(const Request& request) {
-  if (const auto* acquire = as<machine::Acquire>(request)) {
-    return std::max(acquire->ttl, acquire->waiter_ttl);
-  }
-  const auto* renewal = as<machine::Renew>(request);
-  return renewal != nullptr ? std::max(renewal->ttl, renewal->waiter_ttl) : Duration::zero();
-}
+constexpr std::size_t kUsersShare = 4;  // All users together may have so many times one's.
 
 using Version = std::optional<std::uint64_t>;
 
@@ -93,10 +34,6 @@ std::string place_of(const std::string& key) { return '\n' + key; }
 
 // A name as a member of a set of ids: two names with one hash count as one.
 AcquisitionId place_of_name(std::string_view name) { return {0, machine::hash_of(name, 0)}; }
-
-bool lets_go(const Request& request) {
-  return as<machine::Release>(request) != nullptr || as<machine::Cancel>(request) != nullptr;
-}
 
 }  // namespace
 
@@ -126,7 +63,7 @@ void Shard::submit(Instant boot, const Request& request, Done<Answer> done) {
   // Asked before the step, which makes the ticket unclean by its own change.
   const bool was_clean = clean(id_of(request.action));
   Answer answer = apply(request);
-  charge(client(request.client), before);
+  charge(backlog_of(request.user, request.client), before);
   if (!may_leave(request, answer, was_clean)) {
     return answer_when_committed(std::move(done), std::move(answer));
   }
@@ -177,9 +114,9 @@ std::optional<Error> Shard::refuse(Instant boot, const Request& request) {
                  "that keep its database busy");
   }
   // The second half of the room is for clients that let go: their locks are of use to others.
-  const std::size_t most = options_.client_backlog * (lets_go(request) ? 2 : 1);
-  const ClientPtr& who = client(request.client);
-  if (who->backlog >= most || backlog_ >= most * kClientsShare) {
+  const std::size_t most = options_.user_backlog * (lets_go(request) ? 2 : 1);
+  const Backlog& own = backlog_of(request.user, request.client);
+  if (*own >= most || backlog_ >= most * kUsersShare) {
     return Error(Errc::kQueueFull, "too much is being committed: ask again in a moment");
   }
   return std::nullopt;
@@ -398,7 +335,7 @@ void Shard::submit_all(Instant boot, const std::vector<Request>& requests,
   if (!all.refused) {
     for (const Request& request : requests) all.granted.push_back(apply(request));
   }
-  charge(client(requests.front().client), before);
+  charge(backlog_of(requests.front().user, requests.front().client), before);
   answer_when_committed(std::move(done), std::move(all));
 }
 
@@ -410,7 +347,6 @@ std::size_t Shard::inspect(Instant boot, const std::string& name, Done<LockSight
   const std::size_t tickets = found.lock ? found.lock->tickets.size() : 0;
   answer_read(name, std::move(done), std::move(found));
   return tickets;
-  std::size_t tickets = 0;
 }
 
 template <typename T>
@@ -440,7 +376,9 @@ void Shard::keep(Instant boot, const KeepText& wish, Done<std::optional<std::uin
                       "a kept text has " + std::to_string(kLongestKeptText) +
                           " bytes at most, and its key " + std::to_string(kLongestKeptKey)));
   }
-  if (auto refused = refuse(boot, Request())) return done(*std::move(refused));
+  Request of_user;
+  of_user.user = wish.user;
+  if (auto refused = refuse(boot, of_user)) return done(*std::move(refused));
   look_at_deadline(boot);
   const KeptText* now = kept_.find(wish.key);
   const std::uint64_t version = now == nullptr ? 0 : now->version;
@@ -453,19 +391,10 @@ void Shard::keep(Instant boot, const KeepText& wish, Done<std::optional<std::uin
   }
   // Above the number of every batch before, and so above a version that a lost term gave.
   KeptText next{wish.text, std::max(version + 1, filling_.number)};
-// A program may draw a new name for each of its requests. A client without tickets and without bytes
-// that are not committed is made anew when it asks again.
-void Shard::drop_idle_clients() {
-  std::erase_if(clients_, [](const auto& entry) {
-    return entry.second.use_count() == 1 && *entry.second->backlog == 0;
-  });
-  next_sweep_ = std::max(kManyClients, 2 * clients_.size());
-}
-
   const std::size_t before = filling_.writer.size();
   filling_.writer.add_kept(wish.key, next);
   filling_.names.insert(place_of_name(place));
-  charge(client({}), before);
+  charge(backlog_of(wish.user, {}), before);
   // Later requests work on the new text. Their answers wait for the same commit.
   const Version answer(next.version);
   kept_.set(wish.key, std::move(next));
@@ -483,6 +412,7 @@ std::size_t Shard::list(Instant boot, const std::string& prefix, const std::stri
   if (failed_) return done(Error(Errc::kUnavailable, failed_->message())), 0;
   look_at_deadline(boot);
   tick(boot);
+  std::size_t tickets = 0;
   std::vector<LockSight> found;
   for (const std::string& name : machine_.names_in_use(prefix, after, limit)) {
     found.push_back(look(name));
@@ -516,12 +446,22 @@ LockSight Shard::look(const std::string& name) const {
 
 const Shard::ClientPtr& Shard::client(const ClientName& name) {
   if (last_client_ && last_client_->known && last_client_->name == name) return last_client_;
+  if (clients_.size() >= next_sweep_) drop_idle_clients();
   ClientPtr& found = clients_[name];
   if (!found) {
     found = std::make_shared<Client>();
     found->name = name;
   }
   return last_client_ = found;
+}
+
+// A program may draw a new name for each of its requests. A client without tickets, and without
+// bytes that are not committed, is made anew when it asks again.
+void Shard::drop_idle_clients() {
+  std::erase_if(clients_, [](const auto& entry) {
+    return entry.second.use_count() == 1 && *entry.second->backlog == 0;
+  });
+  next_sweep_ = std::max(kManyClients, 2 * clients_.size());
 }
 
 void Shard::forget_client(const ClientName& client) {
@@ -531,13 +471,20 @@ void Shard::forget_client(const ClientName& client) {
   clients_.erase(found);
 }
 
-void Shard::charge(const ClientPtr& client, std::size_t bytes_before) {
+const Shard::Backlog& Shard::backlog_of(const std::string& user, const ClientName& name) {
+  if (user.empty()) return client(name)->backlog;
+  Backlog& found = users_[user];
+  if (!found) found = std::make_shared<std::size_t>(0);
+  return found;
+}
+
+void Shard::charge(const Backlog& backlog, std::size_t bytes_before) {
   const std::size_t bytes = filling_.writer.size() - bytes_before;
   if (bytes == 0) return;
-  client->backlog += bytes;
+  *backlog += bytes;
   backlog_ += bytes;
   auto& all = filling_.bytes;
-  if (all.empty() || all.back().first != client) all.emplace_back(client, 0);
+  if (all.empty() || all.back().first != backlog) all.emplace_back(backlog, 0);
   all.back().second += bytes;
 }
 
@@ -670,8 +617,8 @@ void Shard::committed() {
   under_way_.reset();
   committed_ = batch.turn;
   trusts_deadline_ = false;
-  for (const auto& [client, bytes] : batch.bytes) {
-    client->backlog -= bytes;
+  for (const auto& [backlog, bytes] : batch.bytes) {
+    *backlog -= bytes;
     backlog_ -= bytes;
   }
   deliver(std::move(batch));

@@ -117,9 +117,11 @@ class Shard {
   const machine::LockMachine& machine() const { return machine_; }
 
  private:
+  // Bytes of the requests of a user, or of a client without one, that are not committed.
+  using Backlog = std::shared_ptr<std::size_t>;
   struct Client {
     ClientName name;
-    std::size_t backlog = 0;  // Bytes of its requests that are not committed.
+    Backlog backlog = std::make_shared<std::size_t>(0);
     bool known = true;
   };
   using ClientPtr = std::shared_ptr<Client>;
@@ -158,8 +160,8 @@ class Shard {
     // share one, an answer waits for a commit that it did not need.
     IdSet ids;
     IdSet names;
-    // The bytes of each client's requests. A client may be here more than once.
-    std::vector<std::pair<ClientPtr, std::size_t>> bytes;
+    // The bytes of each user's or client's requests. One may be here more than once.
+    std::vector<std::pair<Backlog, std::size_t>> bytes;
   };
 
   // Why the request is not applied; nullopt: it is.
@@ -183,9 +185,11 @@ class Shard {
   LockSight look(const std::string& name) const;
   static Error uncommitted(std::string_view name);
   const ClientPtr& client(const ClientName& name);
+  void drop_idle_clients();
   void advance(machine::Instant boot);
   void look_at_deadline(machine::Instant boot);
-  void charge(const ClientPtr& client, std::size_t bytes_before);
+  const Backlog& backlog_of(const std::string& user, const ClientName& client);
+  void charge(const Backlog& backlog, std::size_t bytes_before);
 
   // The answer waits for all steps so far.
   template <typename T>
@@ -209,8 +213,12 @@ class Shard {
   KeptTexts kept_;
   std::unordered_map<machine::AcquisitionId, ClientPtr, HashOfId> routes_;
   std::unordered_map<ClientName, ClientPtr> clients_;
+  static constexpr std::size_t kManyClients = 16'384;
+  std::size_t next_sweep_ = kManyClients;  // With so many of them.
   // The one that asked last, because a request looks for its client several times.
   ClientPtr last_client_;
+  // The users who have asked since the start: at most as many as the users' file has had.
+  std::unordered_map<std::string, Backlog> users_;
   // Acquisitions whose lease the recovery extended, until a request of this term sets its end.
   IdSet extended_;
   Batch filling_;

@@ -550,25 +550,6 @@ TEST(ShardTest, AFullJournalRefusesGrantsAndRenews) {
   EXPECT_EQ(outcome(rig.ask(machine::Release{"a", {1, 1}, {}})), Outcome::kReleased);
 }
 
-TEST(ShardTest, ABacklogRefusesBeforeItApplies) {
-  ShardRig rig({.client_backlog = 500});
-  rig.hold("held", 99);
-  ShardRig::Slot last;
-  std::uint64_t id = 1;
-  for (; id < 100; ++id) {
-    last = rig.ask(rig.acquire("lock-" + std::to_string(id), id));
-    if (*last) break;
-  }
-  ASSERT_TRUE(*last);
-  EXPECT_EQ((*last)->error().code(), Errc::kQueueFull);
-  EXPECT_FALSE(rig.shard().machine().inspect("lock-" + std::to_string(id)));
-  EXPECT_FALSE(*rig.ask(rig.acquire("z", 200), 0, "another client"));  // It is applied, and waits.
-  EXPECT_TRUE(*rig.ask(machine::Renew{"held", {1, 99}, 1, rig.kTtl, rig.kTtl}));
-  rig.commit();
-  EXPECT_EQ(rig.shard().backlog(), 0U);
-  EXPECT_EQ(rig.hold("again", 300).outcome, Outcome::kHeld);
-}
-
 // --- Rule 46: all of a step is in one batch.
 
 TEST(ShardTest, SeveralLocksAreTakenTogetherOrNotAtAll) {

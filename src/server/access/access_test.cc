@@ -314,6 +314,32 @@ TEST_F(AccessTest, AUserHasItsLimits) {
   }
 }
 
+// Rule 56: what is not committed is bounded for each user. One write brings all of these, so that
+// they share a commit.
+TEST_F(AccessTest, NoUserGetsMoreRoomByMoreNamesOfClients) {
+  start("greedy @ acquire:*\nmodest @ acquire:*\n", {}, {.user_backlog = 300});
+  const auto greedy = as("greedy");
+  std::string all;
+  for (int i = 0; i < 9; ++i) {
+    const std::string number = std::to_string(i);
+    all += request({"HF1", "acquire", "1", "hf1:{n" + number + "}", "client-" + number,
+                    std::string(31, '1') + number, "0000000000000001", "30000000", "{}",
+                    "Te 1 1 0 0 0 -"});
+  }
+  all += request({"SET", "another", "v", "NX", "PX", "60000"});
+  ASSERT_TRUE(greedy->send(all + request({"ECHO", "last"})));
+  std::string said;
+  while (said.find("last\r\n") == std::string::npos) {
+    const std::string more = greedy->receive();
+    ASSERT_FALSE(more.empty()) << said;
+    said += more;
+  }
+  const std::size_t refused = said.find("-OVERLOADED ");
+  EXPECT_LT(refused, said.rfind("-OVERLOADED ")) << "not the SET alone, but " << said;
+  EXPECT_TRUE(said.ends_with("in a moment\r\n$4\r\nlast\r\n")) << "the SET, too, but " << said;
+  EXPECT_EQ(as("modest")->ask(request({"SET", "m", "v", "NX", "PX", "60000"})), "+OK\r\n");
+}
+
 TEST_F(AccessTest, StrangersOfOneAddressAreFew) {
   FrontLimits limits;
   limits.strangers_of_address = 3;

@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "src/port/service/shards.h"
@@ -16,6 +15,7 @@
 #include "src/server/front/libraries/redisson_locks.h"
 #include "src/server/front/pending_reply.h"
 #include "src/server/front/reply_writer.h"
+#include "src/server/requests.h"
 
 namespace holdfast::server {
 namespace {
@@ -29,20 +29,12 @@ void append_answer(std::string& out, const Result<Answer>& answer) {
 
 // --- Rights.
 
-std::string_view name_of(const Request& request) {
-  return std::visit(
-      [](const auto& action) -> std::string_view {
-        if constexpr (requires { action.name; }) return action.name;
-        return {};
-      },
-      request.action);
-}
-
 bool is_new(Op op) { return op == Op::kAcquire || op == Op::kAcquireAll; }
 
 // nullopt: the user may do it.
 std::optional<Error> refuse_right(const AccountPtr& account, Op op, const Request& request) {
-  return refuse(account, op == Op::kBreak ? Right::kBreak : Right::kAcquire, name_of(request));
+  return refuse(account, op == Op::kBreak ? Right::kBreak : Right::kAcquire,
+                name_of(request.action));
 }
 
 std::optional<Error> refuse_step(const AccountPtr& account, Op op, const Request& request) {
@@ -350,7 +342,7 @@ std::optional<Error> refuse_strays(port::ShardNumber shard, const Call& call) {
     case Op::kSetValue: break;
   }
   for (const Request& each : call.requests) {
-    if (auto stray = of_lock(name_of(each))) return stray;
+    if (auto stray = of_lock(name_of(each.action))) return stray;
   }
   return std::nullopt;
 }
@@ -368,7 +360,7 @@ void attach(CommandContext& context, Connection& connection, std::uint32_t shard
 
 void run_call(Service& service, CommandContext& context, Connection& connection,
               const Words& words) {
-  const auto call = read_call(words, connection.owners);
+  auto call = read_call(words, connection.owners);
   if (!call) {
     std::string bytes;
     append_error(bytes, "ERR " + call.error().message());
@@ -386,6 +378,10 @@ void run_call(Service& service, CommandContext& context, Connection& connection,
     return reply.fail(*stray);
   }
   if (const auto denied = refuse_call(account, *call)) return reply.fail(*denied);
+  if (account != nullptr) {
+    for (Request& each : call->requests) each.user = account->user->name;
+    call->keeps.user = account->user->name;
+  }
   switch (call->op) {
     case Op::kAcquire: return run_acquire(service, reply, account, *call);
     case Op::kAcquireAll: return run_acquire_all(service, reply, *call);

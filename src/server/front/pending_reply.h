@@ -18,6 +18,10 @@ class PendingReply {
   explicit PendingReply(Connection& connection)
       : connection_(connection.shared_from_this()), turn_(connection.begin()) {}
 
+  // The user who has logged in, who is charged. Empty: there are no users.
+  std::string user() const {
+    return connection_->account ? connection_->account->user->name : std::string();
+  }
   void rest_after(std::size_t tickets) const { connection_->rest_after(tickets); }
   int protocol() const { return connection_->protocol; }
   void give(std::string bytes) const { connection_->finish(turn_, std::move(bytes)); }

@@ -179,10 +179,13 @@ class Fields {
   std::string trouble_;
 };
 
+std::string user_of(const LockCall& call) {
+  return call.caller.account == nullptr ? std::string() : call.caller.account->user->name;
+}
+
 machine::OwnerPtr owner_of(const LockCall& call, Fields& fields) {
   machine::OwnerInfo owner;
-  owner.owner =
-      fields.text("owner", call.caller.account == nullptr ? "" : call.caller.account->user->name);
+  owner.owner = fields.text("owner", user_of(call));
   owner.reason = fields.text("reason");
   owner.host = call.caller.address;
   owner.program = "http";
@@ -243,18 +246,19 @@ Done<Answer> answering(const std::shared_ptr<LockCall>& call, Then then) {
 }
 
 template <typename Then>
-void submit(const std::shared_ptr<LockCall>& call, const Request& request, Then then) {
+void submit(const std::shared_ptr<LockCall>& call, Request request, Then then) {
+  request.user = user_of(*call);
   call->service->submit(request, answering(call, then));
 }
 
 void acquire(const std::shared_ptr<LockCall>& call, Fields& fields) {
+  if (const auto good = base::check_lock_name(call->name); !good) {
+    return call->done(bad(good.error().message()));
+  }
   machine::Acquire wish;
   wish.name = call->name;
   wish.id = fields.id(/*required=*/false);
   const std::chrono::milliseconds ttl = fields.ttl();
-  if (const auto good = base::check_lock_name(call->name); !good) {
-    return call->done(bad(good.error().message()));
-  }
   const std::chrono::milliseconds wait = fields.wait();
   wish.ttl = ttl;
   // Whoever is granted at the end of the wait has a whole lease left.
@@ -276,16 +280,18 @@ void acquire(const std::shared_ptr<LockCall>& call, Fields& fields) {
       return call->done(
           failed({Errc::kQueueFull, "too many calls wait, in all or of this address"}));
     }
-    return waits.enter({*call->service, call->caller.address, wait, call->caller.departure}, wish,
-                       answering(call, then));
+    return waits.enter(
+        {*call->service, call->caller.address, user_of(*call), wait, call->caller.departure}, wish,
+        answering(call, then));
   }
   // An earlier call with this id may wait.
   waits.replace(call->name, wish.id);
   submit(call, {.client = waits.client(), .action = wish},
          [call, then, id = wish.id](const Answer& answer) {
            if (answer.reply.outcome != Outcome::kWaiting) return then(answer);
-           call->service->submit({.action = machine::Cancel{call->name, id, {}}},
-                                 [](const Result<Answer>&) {});
+           call->service->submit(
+               {.action = machine::Cancel{call->name, id, {}}, .user = user_of(*call)},
+               [](const Result<Answer>&) {});
            return waited_in_vain();
          });
 }
@@ -342,7 +348,8 @@ void next_ids(const std::shared_ptr<LockCall>& call, Fields& fields) {
   const std::uint64_t count = fields.count();
   if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
   take_numbers(
-      *call->service, call->name, count, /*as_range=*/false, [call, count](const auto& taken) {
+      *call->service, call->name, count, /*as_range=*/false, user_of(*call),
+      [call, count](const auto& taken) {
         if (!taken && taken.error().code() == Errc::kInvalidArgument && fits_one_call(count)) {
           return call->done(http_error(404, "no_such_ids", taken.error().message(),
                                        "ask the operator to make them"));
@@ -418,13 +425,6 @@ struct Page {
   json elsewhere = json::array();  // The shards of other servers.
 };
 
-HttpAnswer page_answer(Page& page) {
-  if (page.failure) return failed(*page.failure);
-  std::sort(page.sights.begin(), page.sights.end(),
-            [](const LockSight& one, const LockSight& other) { return one.name < other.name; });
-  if (page.sights.size() > page.limit) page.sights.resize(page.limit);
-  json locks = json::array();
-  for (const LockSight& each : page.sights) locks.push_back(sight_json(each));
 // JSON is UTF-8, and earlier servers took names that are not. These are told in hexadecimal digits
 // behind a control character, which no name has.
 constexpr char kInHex = '\x01';
@@ -451,6 +451,13 @@ std::optional<std::string> read_after(const std::string& text) {
   return name;
 }
 
+HttpAnswer page_answer(Page& page) {
+  if (page.failure) return failed(*page.failure);
+  std::sort(page.sights.begin(), page.sights.end(),
+            [](const LockSight& one, const LockSight& other) { return one.name < other.name; });
+  if (page.sights.size() > page.limit) page.sights.resize(page.limit);
+  json locks = json::array();
+  for (const LockSight& each : page.sights) locks.push_back(sight_json(each));
   json out = {{"locks", locks}};
   if (page.sights.size() == page.limit) out["next_after"] = after_text(page.sights.back().name);
   if (!page.elsewhere.empty()) out["elsewhere"] = std::move(page.elsewhere);
@@ -529,6 +536,7 @@ constexpr Verb kVerbs[] = {{"acquire", Right::kAcquire, acquire},
                            {"break", Right::kBreak, break_lock}};
 
 // A primitive's inner locks are out of reach: no name of a user has a part '..' (safety rule 60).
+// A lock that an earlier server gave under a name of another kind can be looked at and ended.
 bool valid_name(const std::string& name) {
   const auto control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
   return !name.empty() && ("/" + name + "/").find("/../") == name.npos &&
@@ -536,7 +544,6 @@ bool valid_name(const std::string& name) {
 }
 
 // nullopt: the user may, and not too often.
-// A lock that an earlier server gave under a name of another kind can be looked at and ended.
 std::optional<HttpAnswer> refuse_user(const LockCall& call, Right right, const std::string& name) {
   const AccountPtr& account = call.caller.account;
   if (auto denied = refuse(account, right, name)) return failed(*denied);

@@ -25,6 +25,7 @@ struct HttpWaits::Wait {
   Wait(const Call& call, const machine::Acquire& wish, Done<Answer> its_done)
       : service(call.service),
         address(call.address),
+        user(call.user),
         at_most(call.at_most),
         name(wish.name),
         acquire(wish),
@@ -36,6 +37,7 @@ struct HttpWaits::Wait {
 
   Service& service;
   const std::string address;
+  const std::string user;
   const std::chrono::milliseconds at_most;
   const std::string name;
   machine::Acquire acquire;
@@ -63,8 +65,12 @@ void HttpWaits::enter(const Call& call, const machine::Acquire& wish, Done<Answe
   call.departure->then = [this, weak = std::weak_ptr(wait)] {
     if (const WaitPtr departed = weak.lock()) give_up(departed, /*tell=*/false);
   };
-  wait->service.submit({.client = client_, .action = wait->acquire},
+  wait->service.submit(request(wait, wait->acquire),
                        [this, wait](const Result<Answer>& answer) { on_answer(wait, answer); });
+}
+
+Request HttpWaits::request(const WaitPtr& wait, machine::Action action) const {
+  return {.client = client_, .action = std::move(action), .user = wait->user};
 }
 
 bool HttpWaits::has_in_other_mode(const std::string& lock, machine::AcquisitionId id,
@@ -119,12 +125,11 @@ void HttpWaits::on_answer(const WaitPtr& wait, const Result<Answer>& answer) {
 void HttpWaits::lengthen(const WaitPtr& wait) {
   const machine::Renew renew{wait->name, wait->acquire.id, wait->queued->reply.seq + 1,
                              wait->acquire.ttl, wait->acquire.waiter_ttl};
-  wait->service.submit({.client = client_, .action = renew},
-                       [this, wait](const Result<Answer>& answer) {
-                         if (answer && answer->reply.outcome == Outcome::kWaiting) {
-                           on_answer(wait, answer);
-                         }
-                       });
+  wait->service.submit(request(wait, renew), [this, wait](const Result<Answer>& answer) {
+    if (answer && answer->reply.outcome == Outcome::kWaiting) {
+      on_answer(wait, answer);
+    }
+  });
 }
 
 // A push names an acquisition, and not its lock.
@@ -143,31 +148,29 @@ void HttpWaits::on_push(const ClientName& client, const port::Push& push) {
 
 // Asked once more, the service says whether this ticket holds, waits on, or is gone.
 void HttpWaits::on_granted(const WaitPtr& wait) {
-  wait->service.submit({.client = client_, .action = wait->acquire},
-                       [this, wait](const Result<Answer>& answer) {
-                         if (!is_on(wait)) return;
-                         if (!answer || answer->reply.outcome != Outcome::kHeld) {
-                           return on_answer(wait, answer);
-                         }
-                         shorten(wait, *answer);
-                       });
+  wait->service.submit(request(wait, wait->acquire), [this, wait](const Result<Answer>& answer) {
+    if (!is_on(wait)) return;
+    if (!answer || answer->reply.outcome != Outcome::kHeld) {
+      return on_answer(wait, answer);
+    }
+    shorten(wait, *answer);
+  });
 }
 
 // A grant inherits the lease of the ticket that waited. Nobody counts on it yet, so it is cut to
 // what was asked for: a caller that has died unseen keeps the lock for no longer.
 void HttpWaits::shorten(const WaitPtr& wait, const Answer& held) {
   const machine::Keep keep{wait->name, wait->acquire.id, held.reply.seq + 1, wait->acquire.ttl, {}};
-  wait->service.submit({.client = client_, .action = keep},
-                       [this, wait, held](const Result<Answer>& kept) {
-                         if (!is_on(wait)) return;
-                         if (!kept) return end(wait, kept);
-                         const bool holds = kept->reply.outcome == Outcome::kDone;
-                         Answer answer = *wait->queued;
-                         answer.reply.outcome = holds ? Outcome::kHeld : Outcome::kGone;
-                         answer.reply.token = held.reply.token;
-                         answer.reply.lease_end = kept->at + wait->acquire.ttl;
-                         end(wait, answer);
-                       });
+  wait->service.submit(request(wait, keep), [this, wait, held](const Result<Answer>& kept) {
+    if (!is_on(wait)) return;
+    if (!kept) return end(wait, kept);
+    const bool holds = kept->reply.outcome == Outcome::kDone;
+    Answer answer = *wait->queued;
+    answer.reply.outcome = holds ? Outcome::kHeld : Outcome::kGone;
+    answer.reply.token = held.reply.token;
+    answer.reply.lease_end = kept->at + wait->acquire.ttl;
+    end(wait, answer);
+  });
 }
 
 void HttpWaits::take_out(const WaitPtr& wait) {
@@ -189,12 +192,11 @@ void HttpWaits::give_up(const WaitPtr& wait, bool tell) {
   const machine::Cancel cancel{wait->name, wait->acquire.id, {}};
   auto done = std::exchange(wait->done, {});
   if (!tell) done = {};
-  wait->service.submit({.client = client_, .action = cancel},
-                       [done = std::move(done)](Result<Answer> answer) {
-                         if (!done) return;
-                         if (answer) answer->reply.outcome = Outcome::kCancelled;
-                         done(answer);
-                       });
+  wait->service.submit(request(wait, cancel), [done = std::move(done)](Result<Answer> answer) {
+    if (!done) return;
+    if (answer) answer->reply.outcome = Outcome::kCancelled;
+    done(answer);
+  });
 }
 
 void HttpWaits::drop(const Service& service) {

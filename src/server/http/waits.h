@@ -41,6 +41,7 @@ class HttpWaits {
   struct Call {
     Service& service;
     std::string address;
+    std::string user;                     // As in a Request.
     std::chrono::milliseconds at_most{};  // Counted from when it waits.
     std::shared_ptr<HttpDeparture> departure{};
   };
@@ -75,6 +76,7 @@ class HttpWaits {
   void end(const WaitPtr& wait, const Result<Answer>& answer);
   void give_up(const WaitPtr& wait, bool tell);
   void take_out(const WaitPtr& wait);
+  Request request(const WaitPtr& wait, machine::Action action) const;
 
   // Nobody else has this name, so nobody else is told of these grants.
   const ClientName client_;

@@ -37,12 +37,13 @@ class AccessTest : public ::testing::Test {
     file << text;
     ASSERT_EQ(::chmod(users_.c_str(), 0600), 0);
   }
-  void start(const std::string& lines, FrontLimits limits = {}) {
+  void start(const std::string& lines, FrontLimits limits = {}, ServiceOptions service = {}) {
     write_users(lines);
     options_.users = users_;
     ServerTuning tuning;
     limits.gate.first_delay = limits.gate.longest_delay = std::chrono::milliseconds(1);
     tuning.front = limits;
+    tuning.service = std::move(service);
     auto made = ServerAccess::start(options_, tuning);
     ASSERT_TRUE(made) << made.error().message();
     server_.emplace(*std::move(made));

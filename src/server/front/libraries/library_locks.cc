@@ -298,7 +298,7 @@ void incr(const Input& input) {
       input.words.size() > 2 ? input.word(2) : std::string_view("1"));
   if (!count) return reply.fail(refusal("INCRBY takes a whole number above zero"));
   take_numbers(input.service, std::string(input.word(1).substr(kIds.size())), *count,
-               /*as_range=*/true, [reply](const Result<IdNumbers>& taken) {
+               /*as_range=*/true, reply.user(), [reply](const Result<IdNumbers>& taken) {
                  if (!taken) return reply.fail(taken.error());
                  give_integer(reply, static_cast<std::int64_t>(taken->last()));
                });

@@ -197,6 +197,7 @@ void take(Service& service, const PendingReply& reply, const LockNames& names,
     holders.push_back({.id = {id.high, id.low}});
     grants.push_back(take_request(name, holders.back().id, owner, lease));
   }
+  charge_user(reply, grants);
   service.submit_all(grants, [&service, reply, names, holders, lease,
                               then](const Result<Service::AllOrNone>& outcome) {
     if (!outcome) return reply.fail(outcome.error());
@@ -204,9 +205,14 @@ void take(Service& service, const PendingReply& reply, const LockNames& names,
   });
 }
 
-void submit_each(Service& service, const PendingReply& reply, const std::vector<Request>& requests,
+void charge_user(const PendingReply& reply, std::vector<Request>& requests) {
+  for (Request& each : requests) each.user = reply.user();
+}
+
+void submit_each(Service& service, const PendingReply& reply, std::vector<Request> requests,
                  Outcome wanted, const std::function<void(std::int64_t)>& then) {
   if (requests.empty()) return then(0);
+  charge_user(reply, requests);
   service.submit_list(requests,
                       [reply, wanted, then](const Result<std::vector<Result<Answer>>>& all) {
                         if (!all) return reply.fail(all.error());

@@ -54,8 +54,10 @@ Request extend_request(const std::string& name, const LibraryHolder& holder,
                        machine::Duration lease);
 Request release_request(const std::string& name, const LibraryHolder& holder);
 // How many of these requests end with `wanted`.
-void submit_each(Service& service, const PendingReply& reply, const std::vector<Request>& requests,
+void submit_each(Service& service, const PendingReply& reply, std::vector<Request> requests,
                  machine::Outcome wanted, const std::function<void(std::int64_t)>& then);
+// Charges them to the user of the connection.
+void charge_user(const PendingReply& reply, std::vector<Request>& requests);
 
 machine::OwnerPtr owner_of_value(const Connection& connection, std::string_view value);
 

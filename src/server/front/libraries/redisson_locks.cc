@@ -129,6 +129,7 @@ void redisson_renew(Service& service, const PendingReply& reply, const LockNames
       reply.give(std::move(bytes));
     };
     if (requests.empty()) return give({});
+    charge_user(reply, requests);
     service.submit_list(requests, [reply, give](const Result<std::vector<Result<Answer>>>& all) {
       all ? give(*all) : reply.fail(all.error());
     });
