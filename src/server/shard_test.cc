@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/server/compactor.h"
 #include "src/server/testing/shard_rig.h"
 #include "src/server/testing/world.h"
 #include "tests/simulation/seeds.h"
@@ -641,6 +642,29 @@ TEST(ShardTest, TheTraceOfABreakSurvivesARestart) {
   rig.restart();
   const auto renewal = rig.ask(machine::Renew{"a", {1, 1}, 1, rig.kTtl, rig.kTtl});
   ASSERT_EQ(outcome(renewal), Outcome::kGone);
+  ASSERT_TRUE((**renewal)->last_break);
+  EXPECT_EQ((**renewal)->last_break->token, held.token);
+  EXPECT_EQ((**renewal)->last_break->by->owner, "operator");
+}
+
+// Rule 57: it outlives the batches that the snapshot stands for.
+TEST(ShardTest, TheTraceOfABreakIsInTheSnapshot) {
+  ShardRig rig;
+  const auto held = rig.hold("a", 1);
+  auto by = std::make_shared<machine::OwnerInfo>();
+  by->owner = "operator";
+  rig.ask(machine::Break{"a", held.token, {}, by});
+  rig.commit();
+  testing::SimJournal journal(rig.disk);
+  ASSERT_TRUE(journal.open());
+  const std::uint64_t last = *journal.last();
+  Compactor compactor(journal, {.bytes = 1, .chunk = 100}, *journal.head(), last);
+  compactor.note_commit(last, 1'000);
+  while (compactor.busy()) ASSERT_EQ(compactor.step(), Commit::kCommitted);
+  ASSERT_EQ(rig.disk.head.batch, last);
+  rig.disk.batches.clear();
+  rig.restart();
+  const auto renewal = rig.ask(machine::Renew{"a", {1, 1}, 1, rig.kTtl, rig.kTtl});
   ASSERT_TRUE((**renewal)->last_break);
   EXPECT_EQ((**renewal)->last_break->token, held.token);
   EXPECT_EQ((**renewal)->last_break->by->owner, "operator");

@@ -214,6 +214,64 @@ TEST_F(LibraryLocksTest, TheyAndOurClientsExcludeEachOther) {
   EXPECT_GT(pttl("ours"), 0);
 }
 
+// Rule 60: nor does any word of theirs tell what would end such a hold.
+TEST_F(LibraryLocksTest, NoScriptTouchesAHoldOfOurClients) {
+  ASSERT_NE(own_acquire("ours").find("held"), std::string::npos);
+  EXPECT_EQ(ask({"GET", "ours"}), "$28\r\nheld by a client of Holdfast\r\n");
+  for (const std::string& value : {std::string("held by a client of Holdfast"),
+                                   std::string(32, '1'), std::string("client"), std::string()}) {
+    EXPECT_EQ(eval(kRelease, {"ours"}, {value}), ":0\r\n");
+    EXPECT_EQ(eval(kExtend, {"ours"}, {value, "80000", "1"}), ":0\r\n");
+    EXPECT_EQ(eval(kExtendOrTake, {"ours"}, {value, "60000"}), ":0\r\n");
+    EXPECT_EQ(eval(kObtain, {"ours"}, {value, "0", "60000"}), kNil);
+    EXPECT_EQ(eval(kExtendAll, {"ours"}, {value, "60000"}), ":0\r\n");
+    EXPECT_EQ(eval(kReleaseAll, {"ours"}, {value}), ":0\r\n");
+    EXPECT_EQ(eval(kTimeLeft, {"ours"}, {value}), ":-3\r\n");
+    EXPECT_EQ(ask({"HGET", "ours", value}), kNil);
+    EXPECT_EQ(ask({"HEXISTS", "ours", value}), ":0\r\n");
+    EXPECT_EQ(eval(kRRenew, {"ours"}, {"90000", value}), "*1\r\n:0\r\n");
+    EXPECT_EQ(eval(kRUnlock, {"ours", "redisson_lock__channel:{ours}", "l" + value},
+                   {"0", "60000", value, "PUBLISH", "20000"}),
+              kNil);
+  }
+  EXPECT_NE(own_acquire("ours").find("held"), std::string::npos) << "it holds as before";
+}
+
+// Rule 58: no id is made of the value.
+TEST_F(LibraryLocksTest, TwoClientsThatWriteTheSameValueDoNotBothHold) {
+  ASSERT_EQ(set("a", "1"), kOk);
+  const Socket second(server_.address());
+  EXPECT_EQ(second.ask(request({"SET", "a", "1", "NX", "PX", "60000"})), kNil);
+  EXPECT_EQ(second.ask(eval_request(kTakeAll, {"a", "b"}, {"1", "60000"})), ":0\r\n");
+  EXPECT_EQ(ask({"EXISTS", "b"}), ":0\r\n");
+}
+
+TEST_F(LibraryLocksTest, SetTakesNoPlaceAmongReadersOrBeforeAQueue) {
+  const Socket own(server_.address());
+  own.ask(request({"HF1", "attach", "0"}));
+  const auto acquire = [&](const std::string& name, char id, const std::string& terms) {
+    return own.ask(request({"HF1", "acquire", "1", "hf1:{" + name + "}", "client",
+                            std::string(32, id), "0000000000000001", "60000000", "{}", terms}));
+  };
+  const auto end = [&](const std::string& name, char id) {
+    return own.ask(request({"HF1", "end", "1", "hf1:{" + name + "}", "client", std::string(32, id),
+                            "0000000000000001", "release"}));
+  };
+  for (const char* terms : {"Ts 1 1 0 0 0 -", "Tp 1 3 0 0 0 -"}) {  // A reader, one of 3 permits.
+    const std::string name = std::string("used-") + terms[1];
+    ASSERT_NE(acquire(name, '1', terms).find("held"), std::string::npos);
+    EXPECT_EQ(set(name, "v"), kNil);
+    EXPECT_EQ(eval(kTakeAll, {name}, {"v", "60000"}), ":0\r\n");
+    ASSERT_NE(end(name, '1').find("released"), std::string::npos);
+  }
+  ASSERT_EQ(set("queue", "v"), kOk);
+  ASSERT_NE(acquire("queue", '2', "Te 1 1 1 60000000 0 -").find("waiting"), std::string::npos);
+  EXPECT_EQ(set("queue", "w"), kNil);
+  EXPECT_EQ(ask({"DEL", "queue"}), ":1\r\n");
+  EXPECT_EQ(set("queue", "w"), kNil) << "the waiter goes first";
+  EXPECT_NE(acquire("queue", '2', "Te 1 1 1 60000000 0 -").find("held"), std::string::npos);
+}
+
 TEST_F(LibraryLocksTest, VersionThreeHasItsOwnNothing) {
   ASSERT_EQ(ask({"HELLO", "3"}).substr(0, 1), "%");
   EXPECT_EQ(ask({"GET", "a"}), "_\r\n");
