@@ -41,8 +41,9 @@ class ConsoleCase(ServeCase):
         self.pages = []
         self.start()
 
-    def start(self, http_address="127.0.0.1:0"):
-        self.server, said = self.serve("--listen", f"127.0.0.1:{self.port}", "--data", self.data, "--http", http_address)
+    def start(self, http_address="127.0.0.1:0", place=None):
+        place = place or ("--data", self.data)
+        self.server, said = self.serve("--listen", f"127.0.0.1:{self.port}", *place, "--http", http_address)
         self.http = said["http"]
         self.origin = f"http://{self.http}"
 
@@ -131,6 +132,20 @@ class LooksTest(ConsoleCase):
         self.picture(page, "light-english")
         page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
         self.picture(page, "dark-english")
+
+    def test_the_locks_of_all_shards_are_on_one_page(self):
+        self.server.terminate()
+        self.server.wait(timeout=PATIENCE)
+        self.start(place=("--journal", "memory:", "--shards", "4"))
+        names = [f"job-{number}" for number in range(12)]
+        for name in names:
+            self.acquire(name, "someone", "a reason")
+        page = self.page()
+        page.until(ROW % json.dumps(names[-1]))
+        self.assertEqual(page.run("[...document.querySelectorAll('#rows tr')].map(each => each.lock.name)"),
+                         sorted(names))
+        self.assertIn("4 of 4: 0, 1, 2, 3", page.run("document.getElementById('server').innerText"))
+        self.assertEqual(page.run("document.getElementById('state').textContent"), "Leads")
 
     def test_it_counts_down_and_follows_what_changes(self):
         self.acquire("a", ttl_ms=30000)

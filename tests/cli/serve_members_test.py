@@ -80,9 +80,12 @@ class ClusterTest(ServeCase):
         super().setUp()
         self.env["HOLDFAST_ETCD_PASSWORD"] = ETCD.facts["secret"]
         self.servers = {}
+        self.said = []
         for _ in range(3):
-            server, said = self.serve("--listen", "127.0.0.1:0", "--journal", ETCD.journal(), "--shards", "1")
+            server, said = self.serve("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--journal",
+                                      ETCD.journal(), "--shards", "1")
             self.servers[said["address"]] = server
+            self.said.append(said)
         self.url = "holdfast://" + ",".join(self.servers)
         self.env["HOLDFAST_STORE"] = self.url
 
@@ -147,6 +150,30 @@ class ClusterTest(ServeCase):
         self.assertEqual(self.servers[follower].wait(timeout=PATIENCE), 0)
         self.await_roles(set(self.servers) - {follower})
 
+    def test_a_leader_that_steps_down_is_told_to_programs(self):
+        leader = self.await_roles(self.servers)
+        done = self.ok("server", "step-down", "--json")
+        said = json.loads(done.stdout)
+        self.assertEqual(set(said), {"stepped_down", "leader"})
+        self.assertEqual(said["stepped_down"], leader)
+        self.assertIn(said["leader"], set(self.servers) - {leader})
+
+    def test_metrics_count_commits_to_etcd(self):
+        self.await_roles(self.servers)
+        self.ok("run", "job", "--", "true")
+        leads = 0
+        for said in self.said:
+            text = self.get(said, "/metrics")
+            self.assertIn('journal="etcd"', text)
+            if "\nholdfast_server_leads 1\n" not in text:
+                self.assertNotIn("holdfast_server_holders", text, "a server that stands by has no locks")
+                continue
+            leads += 1
+            self.assertIn("\nholdfast_server_holders 0\n", text)
+            self.assertGreater(int(re.search(r"holdfast_server_commit_seconds_count (\d+)", text)[1]), 0)
+            self.assertGreater(int(re.search(r"holdfast_server_grants_total (\d+)", text)[1]), 0)
+        self.assertEqual(leads, 1)
+
     def test_a_server_that_stood_still_comes_back(self):
         leader = self.await_roles(self.servers)
         follower = next(address for address in self.servers if address != leader)
@@ -165,9 +192,12 @@ class ShardsTest(ServeCase):
         self.env["HOLDFAST_ETCD_PASSWORD"] = etcd.facts["secret"]
         journal = etcd.journal("60s")  # A paused server keeps its lead for the whole case.
         self.servers = {}
+        self.said = []
         for _ in range(2):
-            server, said = self.serve("--listen", "127.0.0.1:0", "--journal", journal, "--shards", "4")
+            server, said = self.serve("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--journal", journal,
+                                      "--shards", "4")
             self.servers[said["address"]] = server
+            self.said.append(said)
         self.url = "holdfast://" + ",".join(self.servers)
         self.env["HOLDFAST_STORE"] = self.url
         self.until(lambda: self.led() == [2, 2], "each server leads two shards")
@@ -175,6 +205,25 @@ class ShardsTest(ServeCase):
     def led(self):
         done = self.holdfast("server", "members", "--json", timeout=PATIENCE)
         return [each["shards"] for each in json.loads(done.stdout)["members"]] if done.returncode == 0 else None
+
+    def test_http_shows_the_console_its_own_shards_and_who_leads_the_others(self):
+        names = {f"job-{i}" for i in range(12)}
+        for name in names:
+            self.ok("acquire", "--ttl", "120s", name)
+        states = [json.loads(self.get(said, "/v1/server")) for said in self.said]
+        self.assertEqual(states[0]["shard_leaders"], states[1]["shard_leaders"])
+        shown = []
+        for state, said in zip(states, self.said):
+            self.assertEqual((state["address"], state["shards"], state["leading"]), (said["address"], 4, 2))
+            self.assertEqual(state["shard_leaders"].count(said["address"]), 2)
+            own = {each["name"] for each in json.loads(self.get(said, "/v1/locks"))["locks"]}
+            self.assertEqual(state["holders"], len(own))
+            shown.append(own)
+            metrics = self.get(said, "/metrics")
+            self.assertIn("\nholdfast_server_shards 4\n", metrics)
+            self.assertIn('journal="etcd"', metrics)
+        self.assertEqual(shown[0] | shown[1], names)
+        self.assertEqual(shown[0] & shown[1], set())
 
     def test_ls_and_watch_go_on_without_the_shards_of_a_server_that_hangs(self):
         leases = {f"job-{i}": self.ok("acquire", "--ttl", "120s", f"job-{i}").stdout.strip() for i in range(12)}

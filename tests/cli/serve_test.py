@@ -136,6 +136,28 @@ class RestartTest(ServeCase):
         self.server.wait(PATIENCE)
         self.assertEqual(extended(), 0)
 
+    def test_fence_check_asks_the_service_also_after_a_kill(self):
+        self.start()
+
+        def check(*arguments):
+            return self.holdfast("fence", "check", "--store", self.url, *arguments, timeout=PATIENCE)
+
+        lease = self.ok("acquire", "--ttl", "60s", "stock").stdout.strip()
+        token = self.inspect("stock")["token"]
+        self.assertEqual(check("--token", token, "stock").returncode, 0)
+        self.kill()
+        away = check("--token", token, "stock")
+        self.assertEqual(away.returncode, 125, "a server that is away says nothing of a token")
+        self.start()
+        said = json.loads(check("--json", "--token", token, "stock").stdout)
+        self.assertEqual(said, {"name": "stock", "token": token, "current": True})
+        self.ok("release", lease)
+        late = check("--token", token, "stock")
+        self.assertEqual(late.returncode, 123)
+        self.assertIn("that hold has ended", late.stderr)
+        self.ok("run", "stock", "--", PROGRAM, "fence", "check", "--store", self.url, "stock")
+        self.assertIs(json.loads(check("--json", "--token", token, "stock").stdout)["current"], False)
+
     def test_holders_and_waiters_go_on_over_a_restart(self):
         self.start()
         first = self.holder("job", ttl="20s")
@@ -607,6 +629,22 @@ class ToolsTest(ServeCase):
             target.truncate()
         self.assertIn("term", self.start()["restored"])
 
+    def test_the_tools_tell_programs_the_same_facts(self):
+        self.start()
+        self.ok("acquire", "--ttl", "60s", "a")
+        copy = self.path("copy")
+        backup = json.loads(self.ok("server", "backup", self.data, copy, "--json").stdout)
+        keys = {"journal_id", "term", "batches", "bytes", "locks", "holders", "waiters"}
+        self.assertEqual(set(backup), keys)
+        verified = json.loads(self.ok("server", "verify", "--json", copy).stdout)
+        self.assertEqual(verified, backup)
+        self.assertEqual(json.loads(self.ok("server", "verify", "--json", self.data).stdout)["holders"], 1)
+        restored = json.loads(self.ok("server", "restore", "--json", copy, self.path("other")).stdout)
+        self.assertEqual(set(restored), keys)
+        self.assertEqual((restored["journal_id"], restored["locks"]), (backup["journal_id"], 1))
+        done = self.holdfast("server", "verify", "--json", self.path("nowhere"))
+        self.assertEqual((done.returncode, done.stdout), (125, ""))
+
     def test_verify_finds_damage(self):
         self.start()
         self.ok("acquire", "--ttl", "60s", "a-lock-with-a-long-name")
@@ -682,6 +720,28 @@ class StrangerTest(ServeCase):
         self.assertEqual(self.ask(connection, "SELECT", "0"), "+OK\r\n")
         connection.sendall(b"*1\r\n$4\r\nQUIT\r\n")
         self.assertEqual(self.all_of(connection), "+OK\r\n")
+
+    @unittest.skipUnless(shutil.which("redis-cli"), "SKIPPED: no redis-cli (package redis-tools)")
+    def test_redis_cli_shows_locks_and_breaks_those_of_libraries(self):
+        def cli(*words):
+            done = subprocess.run(["redis-cli", "-p", str(self.port), *words], env=self.env, timeout=PATIENCE,
+                                  capture_output=True, text=True, check=False)
+            return done.stdout.strip()
+
+        self.assertEqual(cli("SET", "theirs", "me", "NX", "PX", "60000"), "OK")
+        self.holder("ours", ttl="60s")
+        for name, shown in (("theirs", "me"), ("ours", "held by a client of Holdfast")):
+            self.assertEqual((cli("EXISTS", name), cli("GET", name)), ("1", shown))
+            left = int(cli("PTTL", name))
+            self.assertTrue(20_000 < left <= 60_000, left)
+        waiter = self.run_locked("theirs", "--", "echo", "had it")
+        waiter.event("waiting")
+        self.assertEqual(cli("DEL", "theirs"), "1")
+        self.assertEqual(waiter.line(), "had it")
+        self.assertEqual((cli("DEL", "theirs"), cli("GET", "nothing"), cli("PTTL", "nothing")), ("0", "", "-2"))
+        # Its holder must hear of it with a token and a reason (safety rule 60).
+        self.assertIn("'holdfast break' ends its hold", cli("DEL", "ours"))
+        self.assertEqual(cli("EXISTS", "ours"), "1")
 
     def test_every_other_command_is_refused_by_its_name(self):
         connection = self.connect()
