@@ -4,6 +4,7 @@
 // Thread-safety: plain data. Texts come from other processes: escape them before a terminal.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -36,8 +37,12 @@ struct OwnerInfo {
 struct HolderInfo {
   OwnerInfo who;
   Mode mode = Mode::exclusive();
-  Token token;                            // Zero: its description cannot be read.
-  std::chrono::milliseconds time_left{};  // The lease's rest by the store's clock; 0: not known.
+  Token token;                             // Zero: its description cannot be read.
+  std::chrono::milliseconds time_left{};   // The lease's rest by the store's clock; 0: not known.
+  std::chrono::milliseconds lock_delay{};  // The end of time_left, on which it does not count.
+
+  // Its own deadline has passed: only the lock-delay (AcquireOptions) keeps others out.
+  bool only_delayed() const { return time_left.count() > 0 && time_left <= lock_delay; }
 };
 
 // A waiter in the queue. Not guaranteed: that it is alive; the queue entry of a dead waiter ends by
@@ -66,6 +71,17 @@ struct LockInfo {
   std::vector<HolderInfo> holders;
   std::vector<WaiterInfo> waiters;  // In queue order.
   std::optional<BreakInfo> last_break;
+
+  // Nobody counts on the lock any more, and lock-delays keep it closed for so long at most; zero:
+  // that is not so, or not known.
+  std::chrono::milliseconds opens_in() const {
+    std::chrono::milliseconds last{};
+    for (const HolderInfo& holder : holders) {
+      if (!holder.only_delayed()) return std::chrono::milliseconds::zero();
+      last = std::max(last, holder.time_left);
+    }
+    return last;
+  }
 };
 
 // kExpired: where a watch samples, also a lease that was released between two looks in which it

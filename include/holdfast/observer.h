@@ -97,10 +97,14 @@ struct RenewalSeen {
   std::optional<Errc> error;  // Not set: the lease was extended.
 };
 
-// A waiter of this client learned its place in the queue, or that it changed.
+// A waiter of this client learned its place in the queue, or that it changed, or that nobody counts
+// on the lock any more.
 struct QueueSeen {
   SeenLock lock;
   std::uint32_t ahead = 0;
+  // Its last holder did not release it, and the lock-delay keeps it closed for at most so much
+  // longer (AcquireOptions::on_lock_delay). Zero: somebody holds it, or the store does not tell.
+  std::chrono::milliseconds opens_in{};
 };
 
 // Whether the lease ended against its owner's will.

@@ -29,7 +29,7 @@ constexpr int kRateError = 100;
 bool same_but_time(const machine::OwnerInfo& one, const machine::OwnerInfo& other) {
   const auto text = [](const machine::OwnerInfo& each) {
     return std::tie(each.owner, each.host, each.pid, each.program, each.reason, each.wake,
-                    each.trace_id);
+                    each.trace_id, each.lock_delay);
   };
   return text(one) == text(other);
 }

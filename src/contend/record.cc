@@ -128,6 +128,8 @@ void add_owner(Writer& writer, const machine::OwnerPtr& owner) {
   writer.add("since",
              owner->since_unix_ms > 0 ? static_cast<std::uint64_t>(owner->since_unix_ms) : 0);
   writer.add("trace", owner->trace_id);
+  writer.add("delay_us",
+             static_cast<std::uint64_t>(std::max<std::int64_t>(0, owner->lock_delay.count())));
 }
 
 machine::OwnerPtr owner_from(const Fields& fields) {
@@ -139,6 +141,9 @@ machine::OwnerPtr owner_from(const Fields& fields) {
   owner.reason = fields.text("reason");
   owner.since_unix_ms = parse_number<std::int64_t>(fields.text("since")).value_or(0);
   owner.trace_id = fields.text("trace");
+  owner.lock_delay =
+      std::clamp(machine::Duration(parse_number<std::int64_t>(fields.text("delay_us")).value_or(0)),
+                 machine::Duration::zero(), machine::Duration(std::chrono::hours(24)));
   return std::make_shared<const machine::OwnerInfo>(std::move(owner));
 }
 

@@ -35,7 +35,8 @@ TEST(ContenderRecordTest, DetailsKeepEveryField) {
   details.lease = std::chrono::seconds(10);
   details.session = "s 1%";
   details.owner = std::make_shared<const machine::OwnerInfo>(
-      machine::OwnerInfo{"o=1", "host", 12, "prog ram", "why\nnot \xc3\xa9", 1234, "", "trace"});
+      machine::OwnerInfo{"o=1", "host", 12, "prog ram", "why\nnot \xc3\xa9", 1234, "", "trace",
+                         std::chrono::milliseconds(1'500)});
   const auto read = parse_details(to_text(details));
   ASSERT_TRUE(read);
   EXPECT_TRUE(read->weakened);

@@ -153,6 +153,9 @@ struct Reply {
   // kWaiting, kBusy: the earliest lease end among the holders (the 64 oldest, if more hold). It is
   // the present instant when nobody holds, so that asking again at once is worth it.
   Instant next_expiry{};
+  // kWaiting, kBusy: nobody counts on the lock any more, and the lock-delays of its last holders
+  // (64 at most) keep it closed until then. Instant(): not so.
+  Instant opens_at{};
 
   friend bool operator==(const Reply&, const Reply&) = default;
 };

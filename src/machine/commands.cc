@@ -44,7 +44,10 @@ Reply LockMachine::Impl::on(const Acquire& acquire) {
   if (const auto outcome = refusal(acquire, index)) return {.outcome = *outcome};
   if (!admits_newcomer(acquire, index)) {
     const Lock& lock = table.lock(index);
-    if (!acquire.may_wait) return {.outcome = Outcome::kBusy, .next_expiry = next_expiry(lock)};
+    if (!acquire.may_wait) {
+      return {
+          .outcome = Outcome::kBusy, .next_expiry = next_expiry(lock), .opens_at = opens_at(lock)};
+    }
     if (acquire.max_waiters != 0 && lock.extras().waiters.count >= acquire.max_waiters) {
       return {.outcome = Outcome::kQueueFull};
     }

@@ -310,6 +310,7 @@ void LockMachine::Impl::describe(Reply& reply) const {
   if (ticket.held) return;
   reply.position = position_of(subject);
   reply.next_expiry = next_expiry(table.lock(ticket.lock));
+  reply.opens_at = opens_at(table.lock(ticket.lock));
 }
 
 std::uint32_t LockMachine::Impl::position_of(TicketIndex index) const {
@@ -335,6 +336,21 @@ Instant LockMachine::Impl::next_expiry(const Lock& lock) const {
     at = table.ticket(at).links.next;
   }
   return earliest;
+}
+
+// A lease that is no longer than the delay is a waiter's, or of somebody who took it over without
+// the delay.
+Instant LockMachine::Impl::opens_at(const Lock& lock) const {
+  Instant last{};
+  if (lock.holders.count > kWalk) return last;
+  for (TicketIndex at = lock.holders.head; at != kNone; at = table.ticket(at).links.next) {
+    const Ticket& ticket = table.ticket(at);
+    const Duration delay = ticket.owner ? ticket.owner->lock_delay : Duration::zero();
+    const Instant end = table.end_of(at);
+    if (delay <= Duration::zero() || ticket.lease <= delay || end - now > delay) return Instant();
+    last = std::max(last, end);
+  }
+  return last;
 }
 
 Effect& LockMachine::Impl::emit(EffectKind kind, LockIndex index) {

@@ -51,6 +51,54 @@ TEST(LockMachineTest, ASecondContenderWaitsAndIsToldForHowLong) {
   EXPECT_EQ(d.acquire(3).position, 1U);
 }
 
+// A lease of 100 whose last 60 are a lock-delay.
+TEST(LockMachineTest, AWaiterIsToldThatOnlyALockDelayKeepsTheLockClosed) {
+  Driver d;
+  OwnerInfo owner;
+  owner.lock_delay = Duration(60);
+  Acquire acquire = d.request(1, Mode::exclusive());
+  acquire.owner = std::make_shared<const OwnerInfo>(owner);
+  d.apply(acquire);
+  d.waiter_ttl = Duration(1'000);
+  EXPECT_EQ(d.acquire(2).opens_at, Instant()) << "its holder counts on it";
+  d.now = at(39);
+  EXPECT_EQ(d.renew(2, 1).opens_at, Instant());
+  d.now = at(40);
+  EXPECT_EQ(d.renew(2, 2).opens_at, at(100));
+  EXPECT_EQ(d.try_acquire(3).opens_at, at(100));
+  d.renew(1, 1);
+  EXPECT_EQ(d.renew(2, 3).opens_at, Instant()) << "the holder was slow, and is back";
+}
+
+// A shorter lease than the delay is a waiter's, or of somebody who took the lock over.
+TEST(LockMachineTest, ALeaseWithoutItsLockDelayIsSomebodys) {
+  Driver d;
+  OwnerInfo owner;
+  owner.lock_delay = Duration(100);
+  Acquire acquire = d.request(1, Mode::exclusive());
+  acquire.owner = std::make_shared<const OwnerInfo>(owner);
+  d.apply(acquire);
+  EXPECT_EQ(d.acquire(2).opens_at, Instant());
+}
+
+TEST(LockMachineTest, OneReaderThatCountsOnTheLockIsEnough) {
+  Driver d;
+  OwnerInfo owner;
+  owner.lock_delay = Duration(60);
+  Acquire acquire = d.request(1, Mode::shared());
+  acquire.owner = std::make_shared<const OwnerInfo>(owner);
+  d.apply(acquire);
+  d.now = at(20);
+  Acquire other = d.request(2, Mode::shared());
+  other.owner = acquire.owner;
+  d.apply(other);
+  d.waiter_ttl = Duration(1'000);
+  d.now = at(50);
+  EXPECT_EQ(d.acquire(3).opens_at, Instant());
+  d.now = at(60);
+  EXPECT_EQ(d.renew(3, 1).opens_at, at(120));
+}
+
 TEST(LockMachineTest, WhoWouldNotWaitIsToldBusyAndLeavesNothing) {
   Driver d;
   d.acquire(1);

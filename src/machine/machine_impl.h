@@ -82,6 +82,7 @@ struct LockMachine::Impl {
   void describe(Reply& reply) const;
   std::uint32_t position_of(TicketIndex index) const;
   Instant next_expiry(const Lock& lock) const;
+  Instant opens_at(const Lock& lock) const;
   Effect& emit(EffectKind kind, LockIndex index);
   Effect& emit_ticket(EffectKind kind, TicketIndex index);
 

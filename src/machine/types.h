@@ -70,6 +70,7 @@ struct OwnerInfo {
   std::int64_t since_unix_ms = 0;  // Wall clock of the client at the request: for display only.
   std::string wake{};              // Where the store finds the waiter's process; empty if it polls.
   std::string trace_id{};          // Names the work that asks, in the user's tracing.
+  Duration lock_delay{};           // The end of its leases, on which it does not count.
 
   friend bool operator==(const OwnerInfo&, const OwnerInfo&) = default;
 };

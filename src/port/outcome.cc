@@ -164,6 +164,7 @@ Result<AcquisitionState> to_ticket_state(const Reply& reply, std::string_view na
       state.token = {};
       state.ahead = reply.position;
       state.next_expiry = until(reply.next_expiry, now);
+      if (reply.opens_at > now) state.opens_in = until(reply.opens_at, now);
       return state;
     case Outcome::kBusy:
       state.status = AcquisitionStatus::kBusy;
@@ -249,6 +250,12 @@ holdfast::OwnerInfo to_public(const OwnerPtr& owner) {
   return who;
 }
 
+std::chrono::milliseconds delay_of(const TicketImage& ticket) {
+  const Duration delay = ticket.owner ? ticket.owner->lock_delay : Duration::zero();
+  const bool has_it = ticket.lease == Duration::zero() || ticket.lease > delay;
+  return std::chrono::floor<std::chrono::milliseconds>(has_it ? delay : Duration::zero());
+}
+
 LockInfo to_lock_info(const LockImage& image, Instant now, std::optional<BreakInfo> last_break) {
   LockInfo info;
   info.name = image.name;
@@ -260,7 +267,8 @@ LockInfo to_lock_info(const LockImage& image, Instant now, std::optional<BreakIn
     if (ticket.system) continue;
     if (ticket.held) {
       info.holders.push_back({to_public(ticket.owner), to_public(ticket.mode),
-                              to_public(ticket.token), left(ticket.lease_end, now)});
+                              to_public(ticket.token), left(ticket.lease_end, now),
+                              delay_of(ticket)});
     } else {
       info.waiters.push_back(
           {to_public(ticket.owner), to_public(ticket.mode), left(ticket.lease_end, now)});

@@ -74,6 +74,9 @@ holdfast::Token to_public(Token token);
 holdfast::Mode to_public(const Mode& mode);
 holdfast::OwnerInfo to_public(const OwnerPtr& owner);
 
+// HolderInfo::lock_delay.
+std::chrono::milliseconds delay_of(const machine::TicketImage& ticket);
+
 // Holders and waiters in queue order; system tickets are left out.
 LockInfo to_lock_info(const machine::LockImage& image, machine::Instant now,
                       std::optional<BreakInfo> last_break);

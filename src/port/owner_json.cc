@@ -1,6 +1,7 @@
 #include "src/port/owner_json.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -26,6 +27,16 @@ bool is_plain(std::string_view text) {
                      [](char c) { return c >= ' ' && c < 0x7f && c != '"' && c != '\\'; });
 }
 
+machine::Duration delay_of(std::int64_t ms) {
+  constexpr std::chrono::milliseconds kLongestDelay = std::chrono::hours(24);
+  return std::clamp(std::chrono::milliseconds(ms), std::chrono::milliseconds::zero(),
+                    kLongestDelay);
+}
+
+std::int64_t delay_ms_of(const OwnerInfo& owner) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(owner.lock_delay).count();
+}
+
 class PlainOwner {
  public:
   explicit PlainOwner(std::string_view json) : rest_(json) {}
@@ -38,6 +49,9 @@ class PlainOwner {
     if (!good) return std::nullopt;
     text(R"(,"reason":")", owner.reason);
     text(R"(,"trace_id":")", owner.trace_id);
+    std::int64_t delay_ms = 0;
+    number(R"(,"lock_delay_ms":)", delay_ms);
+    owner.lock_delay = delay_of(delay_ms);
     if (rest_ != "}") return std::nullopt;
     return owner;
   }
@@ -80,6 +94,9 @@ std::string write_plain(const OwnerInfo& owner) {
   json.append(R"(","since_unix_ms":)").append(std::to_string(owner.since_unix_ms));
   if (!owner.reason.empty()) json.append(R"(,"reason":")").append(owner.reason).append("\"");
   if (!owner.trace_id.empty()) json.append(R"(,"trace_id":")").append(owner.trace_id).append("\"");
+  if (const auto ms = delay_ms_of(owner); ms > 0) {
+    json.append(R"(,"lock_delay_ms":)").append(std::to_string(ms));
+  }
   json += '}';
   return json;
 }
@@ -118,6 +135,7 @@ machine::OwnerPtr owner_of(const Json& object) {
   owner->reason = string_in(object, "reason");
   owner->trace_id = string_in(object, "trace_id");
   owner->since_unix_ms = number_in(object, "since_unix_ms");
+  owner->lock_delay = delay_of(number_in(object, "lock_delay_ms"));
   return owner;
 }
 
@@ -130,6 +148,7 @@ Json object_of(const machine::OwnerPtr& owner) {
               {"since_unix_ms", owner->since_unix_ms}};
   if (!owner->reason.empty()) object["reason"] = shortened(owner->reason);
   if (!owner->trace_id.empty()) object["trace_id"] = shortened(owner->trace_id);
+  if (const auto ms = delay_ms_of(*owner); ms > 0) object["lock_delay_ms"] = ms;
   return object;
 }
 

@@ -1,5 +1,6 @@
 #include "src/port/owner_json.h"
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -17,6 +18,7 @@ TEST(OwnerJsonTest, AnOwnerComesBackAndCarriesWhateverText) {
   owner.reason = "nightly\nrun ü";
   owner.since_unix_ms = 1'700'000'000'000;
   owner.trace_id = "00-4bf92f3577b34da6a3ce929d0e0e4736-01";
+  owner.lock_delay = std::chrono::seconds(60);
   const std::string json = write_owner(std::make_shared<machine::OwnerInfo>(owner));
   EXPECT_EQ(json.find('\n'), std::string::npos);
   EXPECT_EQ(*read_owner(json), owner);
@@ -40,6 +42,10 @@ TEST(OwnerJsonTest, PlainTextIsWrittenAsTheLibraryWritesIt) {
   const auto traced = std::make_shared<machine::OwnerInfo>(owner);
   EXPECT_EQ(write_trace({{0, 5}, traced}), R"({"token":"5","by":)" + write_owner(traced) + "}");
   EXPECT_EQ(*read_owner(write_owner(traced)), owner);
+  owner.lock_delay = std::chrono::milliseconds(1'500);
+  const auto delayed = std::make_shared<machine::OwnerInfo>(owner);
+  EXPECT_EQ(write_trace({{0, 5}, delayed}), R"({"token":"5","by":)" + write_owner(delayed) + "}");
+  EXPECT_EQ(*read_owner(write_owner(delayed)), owner);
   owner.reason = std::string(3000, 'r');
   EXPECT_EQ(read_owner(write_owner(std::make_shared<machine::OwnerInfo>(owner)))->reason.size(),
             2048U);
@@ -60,6 +66,9 @@ TEST(OwnerJsonTest, ATextThatIsNotUtf8DoesNoHarm) {
 }
 
 TEST(OwnerJsonTest, NumbersThatAreNoneCountAsUnknown) {
+  EXPECT_EQ(read_owner(R"({"lock_delay_ms":-5})")->lock_delay, machine::Duration(0));
+  EXPECT_EQ(read_owner(R"({"lock_delay_ms":9223372036854775807})")->lock_delay,
+            std::chrono::hours(24));
   EXPECT_EQ(read_owner(R"({"pid":18446744073709551615})")->pid, 0);
   for (const char* token : {"-1", "12abc", "99999999999999999999", " 7", ""}) {
     const auto json = std::string(R"({"token":")") + token + R"("})";

@@ -65,6 +65,9 @@ struct AcquisitionState {
   Duration lease{};
   std::uint32_t ahead = 0;                // kWaiting: waiters ahead (a hint).
   std::optional<Duration> next_expiry{};  // kWaiting, kBusy: until a holder's lease ends.
+  // kWaiting: nobody counts on the lock any more, and lock-delays keep it closed for so long. A
+  // store that does not know it leaves it out.
+  std::optional<Duration> opens_in{};
   // kHeld: from then on, after the request, a renewal can grant more. Not set: at any time.
   std::optional<Duration> more_in{};
 };
@@ -142,6 +145,7 @@ struct Push {
   enum class Kind : std::uint8_t {
     kGranted,  // `state` is the grant, as of a committed write.
     kHint,     // Something may have changed for this ticket: a heartbeat tells what.
+    kDelayed,  // A waiter: `state.opens_in` is set.
   };
   Kind kind{};
   AcquisitionId id;

@@ -118,6 +118,7 @@ class PrometheusObserver final : public Observer {
     renewals_.Add(labels).Increment();
   }
   void queue_seen(const QueueSeen& seen) override {
+    if (seen.opens_in.count() > 0) return;  // Its place was told before.
     queue_.Add(labels_of(seen.lock), places()).Observe(seen.ahead);
   }
   void missed(std::size_t count) override { missed_.Add({}).Increment(static_cast<double>(count)); }

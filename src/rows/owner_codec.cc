@@ -1,9 +1,12 @@
 #include "src/rows/owner_codec.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+
+#include "holdfast/detail/number.h"
 
 namespace holdfast::rows {
 namespace {
@@ -14,10 +17,32 @@ constexpr std::size_t kMostTrace = 256;  // With the mark.
 // The trace id follows the reason in the same text, because older versions could not read an owner
 // with a new field. They show it as the end of the reason.
 constexpr char kBeforeTrace = '\x1f';
+// For the same reason the lock-delay, in ms, follows the trace id.
+constexpr char kBeforeDelay = '\x1e';
 
 // A reason that holds the mark is always followed by one, so that the last one counts.
 bool has_mark(const machine::OwnerInfo& info) {
-  return !info.trace_id.empty() || info.reason.find(kBeforeTrace) != std::string::npos;
+  return !info.trace_id.empty() || info.lock_delay > machine::Duration::zero() ||
+         info.reason.find(kBeforeTrace) != std::string::npos;
+}
+
+std::string trace_and_delay(const machine::OwnerInfo& info) {
+  std::string delay;
+  if (info.lock_delay > machine::Duration::zero() ||
+      info.trace_id.find(kBeforeDelay) != std::string::npos) {
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(info.lock_delay);
+    delay = kBeforeDelay + std::to_string(ms.count());
+  }
+  return info.trace_id.substr(0, kMostTrace - 1 - delay.size()) + delay;
+}
+
+void take_trace_and_delay(std::string_view text, machine::OwnerInfo& info) {
+  const std::size_t mark = text.rfind(kBeforeDelay);
+  info.trace_id = text.substr(0, mark);
+  if (mark == text.npos) return;
+  constexpr std::uint32_t kLongestDelay = 86'400'000;
+  const auto ms = detail::parse_number<std::uint32_t>(text.substr(mark + 1)).value_or(0);
+  info.lock_delay = std::chrono::milliseconds(std::min(ms, kLongestDelay));
 }
 
 void put_text(std::string& out, std::string_view text) {
@@ -65,8 +90,8 @@ void encode_owner(const machine::OwnerPtr& owner, std::string_view wake, std::st
   put_text(out, info.host);
   put_text(out, info.program);
   if (has_mark(info)) {
-    put_text(out, info.reason.substr(0, kMaxText - kMostTrace) + kBeforeTrace +
-                      info.trace_id.substr(0, kMostTrace - 1));
+    put_text(out,
+             info.reason.substr(0, kMaxText - kMostTrace) + kBeforeTrace + trace_and_delay(info));
   } else {
     put_text(out, info.reason);
   }
@@ -88,7 +113,7 @@ std::optional<machine::OwnerPtr> decode_owner(std::string_view bytes) {
   info.host = host;
   info.program = program;
   const std::size_t mark = reason.rfind(kBeforeTrace);
-  if (mark != reason.npos) info.trace_id = reason.substr(mark + 1);
+  if (mark != reason.npos) take_trace_and_delay(reason.substr(mark + 1), info);
   info.reason = reason.substr(0, mark);
   return std::make_shared<const machine::OwnerInfo>(std::move(info));
 }

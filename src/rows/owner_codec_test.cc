@@ -1,5 +1,6 @@
 #include "src/rows/owner_codec.h"
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -79,6 +80,26 @@ TEST(OwnerCodecTest, ATraceIdComesBackAndAnOlderVersionReadsItAsTheEndOfTheReaso
       if (marked) last.append("\x1f").append(trace);
       std::string end = {static_cast<char>(last.size()), '\0'};
       EXPECT_TRUE(bytes.ends_with(end.append(last)));
+    }
+  }
+}
+
+TEST(OwnerCodecTest, ALockDelayComesBackAndAnOlderVersionReadsItAsTheEndOfTheTraceId) {
+  for (const std::string& trace : {std::string(), std::string("trace-1"), std::string("\x1e"),
+                                  std::string("a\x1e"
+                                              "60000"),
+                                  std::string(128, 't')}) {
+    for (const auto delay : {std::chrono::milliseconds(0), std::chrono::milliseconds(1'500)}) {
+      machine::OwnerInfo info;
+      info.reason = "nightly";
+      info.trace_id = trace;
+      info.lock_delay = delay;
+      std::string bytes;
+      encode_owner(std::make_shared<const machine::OwnerInfo>(info), "", bytes);
+      EXPECT_EQ(**decode_owner(bytes), info) << trace;
+      if (delay.count() > 0) {
+        EXPECT_TRUE(bytes.ends_with("nightly\x1f" + trace + "\x1e" + "1500"));
+      }
     }
   }
 }

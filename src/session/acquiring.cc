@@ -276,6 +276,7 @@ void Acquiring::execute(const AcquisitionPtr& acquisition, const AcquireFsm::Act
   }
   reports_.queued(*acquisition);
   tell_queued(acquisition);
+  tell_delayed(acquisition);
   schedule(acquisition, acquisition->acquire->wake_at());
 }
 
@@ -312,11 +313,33 @@ void Acquiring::send_cancel(const AcquisitionPtr& acquisition) {
 
 void Acquiring::tell_queued(const AcquisitionPtr& acquisition) {
   Wait& wait = *acquisition->wait;
-  if (!wait.options->on_queued || wait.queued_news) return;
-  if (!acquisition->acquire->queued()) return;
-  wait.queued_news = std::make_shared<QueuedNews>(wait.options->on_queued);
+  if (!wait.options->on_queued || wait.told_queued || !acquisition->acquire->queued()) return;
+  wait.told_queued = true;
+  tell_waiter(wait, [callback = wait.options->on_queued, ahead = acquisition->acquire->ahead()] {
+    callback(ahead);
+  });
+}
+
+// Each heartbeat hears of the same end again, a little earlier or later by the time of the answer.
+void Acquiring::tell_delayed(const AcquisitionPtr& acquisition) {
+  constexpr Nanos kTheSame = std::chrono::seconds(1);
+  const auto& opens_at = acquisition->acquire->opens_at();
+  if (!opens_at || !acquisition->acquire->queued()) return;
+  const BootInstant now = base::BootClock::now();
+  if (*opens_at <= now) return;
+  Wait& wait = *acquisition->wait;
+  if (wait.told_opens_at && std::chrono::abs(*wait.told_opens_at - *opens_at) < kTheSame) return;
+  wait.told_opens_at = *opens_at;
+  const auto left = std::chrono::ceil<milliseconds>(*opens_at - now);
+  reports_.delayed(*acquisition, left);
+  if (!wait.options->on_lock_delay) return;
+  tell_waiter(wait, [callback = wait.options->on_lock_delay, left] { callback(left); });
+}
+
+void Acquiring::tell_waiter(Wait& wait, std::function<void()> callback) {
+  if (!wait.queued_news) wait.queued_news = std::make_shared<QueuedNews>();
   notifier_.post(
-      [news = wait.queued_news, ahead = acquisition->acquire->ahead()] { news->tell(ahead); });
+      [news = wait.queued_news, callback = std::move(callback)] { news->tell(callback); });
 }
 
 // Nothing is under way any more. The reset of `on_stop` waits for a stop that is calling back now,

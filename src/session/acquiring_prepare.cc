@@ -157,7 +157,8 @@ port::AcquireRequest Acquiring::request_for(const Acquisition& acquisition, bool
   request.waiter_ttl = RenewalSchedule::waiter_lease(acquisition.ttl);
   request.max_waiters = options.max_waiters;
   if (acquisition.base) request.upgrade_of = acquisition.base->id;
-  request.owner = owner_info(options.reason, options.trace_id, options.owner);
+  request.owner =
+      owner_info(options.reason, options.trace_id, options.owner, acquisition.lock_delay);
   request.deadline = request_deadline();
   request.outlives_client = acquisition.outlives_client;
   return request;

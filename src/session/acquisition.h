@@ -100,9 +100,11 @@ class Acquisition {
     std::optional<AcquireOptions> options;    // Until the answer.
     std::optional<BootInstant> asked_at;      // The uncontended try, which had no answer.
     std::uint64_t pushes_missed_at_send = 0;  // How often before the first request.
-    std::shared_ptr<QueuedNews> queued_news;  // Once it is told that it must wait.
-    bool granted = false;                     // The answer...
-    std::unique_ptr<const Error> failure;     // ...may also be this.
+    std::shared_ptr<QueuedNews> queued_news;  // Once its caller was told something.
+    bool told_queued = false;
+    std::optional<BootInstant> told_opens_at;  // The end of the lock-delay that it was told of.
+    bool granted = false;                      // The answer...
+    std::unique_ptr<const Error> failure;      // ...may also be this.
     std::function<void(Result<std::shared_ptr<Acquisition>>)> done;      // Not set: a thread waits.
     std::unique_ptr<std::stop_callback<std::function<void()>>> on_stop;  // While it waits.
     // A waiting thread sleeps on this, without the core's mutex. Once it is finished, the rest

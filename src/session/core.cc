@@ -128,6 +128,7 @@ void Core::on_push(const port::Push& push) {
     if (acquisition->acquire) execute(acquisition, acquisition->acquire->on_push(now, push));
     return;
   }
+  if (push.kind == port::Push::Kind::kDelayed) return;  // Its wait has ended.
   // The hint is about a held lock, which may have been broken: renew it at once, since the answer
   // tells.
   for (const auto& [at, acquisition] : schedule_) {

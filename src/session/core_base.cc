@@ -148,11 +148,12 @@ std::string CoreBase::shown(const std::string& stored_name) const {
 }
 
 port::OwnerPtr CoreBase::owner_info(const std::string& reason, const std::string& trace_id,
-                                    const std::optional<Owner>& owner) const {
+                                    const std::optional<Owner>& owner, Duration lock_delay) const {
   auto info = std::make_shared<machine::OwnerInfo>(owner_);
   if (owner) info->owner = owner->id();
   info->reason = reason;
   info->trace_id = trace_id;
+  info->lock_delay = lock_delay;
   info->since_unix_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(base::wall_now().time_since_epoch())
           .count();

@@ -140,7 +140,8 @@ class CoreBase {
   std::string stored(const std::string& name) const;
   std::string shown(const std::string& stored_name) const;
   port::OwnerPtr owner_info(const std::string& reason, const std::string& trace_id = {},
-                            const std::optional<Owner>& owner = std::nullopt) const;
+                            const std::optional<Owner>& owner = std::nullopt,
+                            Duration lock_delay = {}) const;
   BootInstant request_deadline() const;
   std::string at_store() const;                          // " (sqlite:///...)"
   std::string lock_here(const Acquisition& lock) const;  // "lock 'orders' (sqlite:///...)"

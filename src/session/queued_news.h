@@ -1,12 +1,11 @@
-// The call of AcquireOptions::on_queued for one wait.
+// The calls of AcquireOptions::on_queued and on_lock_delay for one wait.
 //
-// Guarantee: it begins at most once, and not after the wait was answered; an answer waits for a
-// call that has begun. So what the callback refers to may go when the wait is over.
+// Guarantee: none begins after the wait was answered; an answer waits for a call that has begun. So
+// what the callbacks refer to may go when the wait is over.
 //
 // Thread-safety: safe. The callback runs without a lock.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <utility>
 
@@ -16,17 +15,14 @@ namespace holdfast::session {
 
 class QueuedNews {
  public:
-  explicit QueuedNews(std::function<void(std::uint32_t)> callback)
-      : callback_(std::move(callback)) {}
-
   // On the notifier's thread.
-  void tell(std::uint32_t ahead) {
+  void tell(const std::function<void()>& callback) {
     {
       const base::LocalLock lock(mutex_);
       if (over_) return;
       running_ = true;
     }
-    callback_(ahead);
+    callback();
     std::function<void()> answer;
     {
       const base::LocalLock lock(mutex_);
@@ -59,7 +55,6 @@ class QueuedNews {
   }
 
  private:
-  const std::function<void(std::uint32_t)> callback_;
   base::LocalMutex mutex_;
   base::LocalCondition told_;
   bool running_ HOLDFAST_GUARDED_BY(mutex_) = false;

@@ -167,6 +167,18 @@ class ExitStatusTest(CliCase):
         self.assertGreater(self.inspect()["holders"][0]["time_left_ms"], 30_000)
         self.assertEqual(self.status("--no-wait", "job", "--", "true"), 124)
 
+    def test_an_inspection_tells_that_only_a_lock_delay_keeps_a_lock_closed(self):
+        running = self.run_locked("--ttl", "1s", "--lock-delay", "50s", "job", "--", "sleep", "60")
+        running.event("started")
+        self.assertNotIn("opens_in_ms", self.inspect())
+        running.signal(signal.SIGKILL)
+        running.status()
+        self.until(lambda: "opens_in_ms" in self.inspect(), "its lease is over")
+        info = self.inspect()
+        self.assertTrue(30_000 < info["opens_in_ms"] <= 50_000, info["opens_in_ms"])
+        self.assertEqual(info["holders"][0]["lock_delay_ms"], 50_000)
+        self.assertIn("the lock-delay keeps it closed for", self.holdfast("inspect", "job").stdout)
+
     def test_lock_delay_keeps_nothing_after_the_commands_end(self):
         self.assertEqual(self.status("--lock-delay", "50s", "job", "--", "true"), 0)
         self.assertEqual(self.status("--no-wait", "job", "--", "true"), 0)

@@ -317,6 +317,50 @@ class RefusalTest(ServeCase):
         gone = json.loads(self.get(said, "/v1/locks/report"))
         self.assertEqual((gone["holders"], gone["last_break"]["reason"]), ([], "its host is gone"))
 
+    def test_http_tells_that_only_a_lock_delay_keeps_a_lock_closed(self):
+        self.server, said = self.serve("--listen", f"127.0.0.1:{self.port}", "--journal", "memory:", "--http",
+                                       "127.0.0.1:0")
+
+        def ask(wait):
+            connection = http.client.HTTPConnection(said["http"], timeout=PATIENCE)
+            self.addCleanup(connection.close)
+            connection.request("POST", "/v1/locks/job/acquire", json.dumps({"ttl_ms": 1000, "wait_ms": wait}),
+                               {"Content-Type": "application/json", "Holdfast-Request": "1"})
+            answer = connection.getresponse()
+            return answer.status, answer.getheader("Retry-After"), json.loads(answer.read())["error"]
+
+        running = self.run_locked("--ttl", "1s", "--lock-delay", "50s", "job", "--", "sleep", "60")
+        running.event("started")
+        self.assertNotIn("lock-delay", ask(0)[2]["message"])
+        running.signal(signal.SIGKILL)
+        running.status()
+        self.until(lambda: "nobody holds the lock any more" in ask(0)[2]["message"], "its lease is over")
+        for wait in (0, 200):
+            status, later, error = ask(wait)
+            self.assertEqual((status, error["code"]), (409, "busy"))
+            self.assertRegex(error["message"], r"lock-delay keeps it closed for \d+ ms$")
+            self.assertTrue(40 <= int(later) <= 50, later)
+        seen = json.loads(self.get(said, "/v1/locks/job"))
+        self.assertEqual((seen["holders"][0]["lock_delay_ms"], seen["queue"]), (50000, []))
+
+    def test_a_waiter_is_told_that_only_a_lock_delay_keeps_a_lock_closed(self):
+        self.start()
+        running = self.run_locked("--ttl", "1s", "--lock-delay", "50s", "job", "--", "sleep", "60")
+        running.event("started")
+        waiting = self.run_locked("--wait", "8s", "job", "--", "true")
+        self.assertNotIn("opens_in_ms", waiting.event("waiting"), "its holder lives")
+        running.signal(signal.SIGKILL)
+        running.status()
+        told = waiting.event("waiting")
+        self.assertTrue(40_000 < told["opens_in_ms"] <= 50_000, told)
+        self.assertEqual(len(told["holders"]), 1)
+        self.assertEqual(waiting.status(), 124)
+        done = self.holdfast("acquire", "--wait", "1s", "job", timeout=PATIENCE)
+        self.assertEqual(done.returncode, 124)
+        self.assertIn("did not get 'job' within 1s; its lock-delay keeps it closed for", done.stderr)
+        self.ok("break", "job", "--token", self.inspect("job")["token"])
+        self.ok("run", "--no-wait", "job", "--", "true")
+
     def test_http_beyond_loopback_needs_users(self):
         done = self.holdfast("serve", "--listen", "127.0.0.1:0", "--journal", "memory:", "--http",
                              "0.0.0.0:0", timeout=PATIENCE)

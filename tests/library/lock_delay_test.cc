@@ -40,6 +40,61 @@ TEST_P(LockDelayTest, ABreakEndsItAndAnInspectionTellsHowLongItLasts) {
   EXPECT_GT(next.token(), lost.token());
 }
 
+namespace {
+
+// On the other stores an inspection tells.
+bool tells_waiters(const std::string& store) {
+  return store == "holdfast" || store == "holdfast-etcd" || store == "memory";
+}
+
+struct Ear final : Observer {
+  void queue_seen(const QueueSeen& seen) override {
+    if (seen.opens_in.count() > 0) opens_in = seen.opens_in.count();
+  }
+  std::atomic<std::int64_t> opens_in{0};
+};
+
+}  // namespace
+
+TEST_P(LockDelayTest, AWaiterIsToldThatNobodyHoldsAnyMoreAndUntilWhenItIsClosed) {
+  const Lease lost = take(one().mutex("orders"), mortal());
+  const auto ear = std::make_shared<Ear>();
+  ClientOptions options;
+  options.observer = ear;
+  Client waiter = connect(std::move(options));
+  std::promise<std::chrono::milliseconds> told;
+  std::atomic<int> times{0};
+  std::atomic<bool> early{false};
+  std::stop_source enough;
+  AcquireOptions wish{.wait = 3 * kPatience, .cancel = enough.get_token()};
+  wish.on_lock_delay = [&](std::chrono::milliseconds opens_in) {
+    early = early || lost.held();
+    if (times++ == 0) told.set_value(opens_in);
+  };
+  auto waits = std::async(std::launch::async, [&] { return waiter.mutex("orders").acquire(wish); });
+  ASSERT_TRUE(fires(lost.lost()));
+  auto news = told.get_future();
+  const bool heard =
+      news.wait_for(tells_waiters(GetParam()) ? kPatience : 3s) == std::future_status::ready;
+  EXPECT_EQ(heard, tells_waiters(GetParam()));
+  const auto info = two().inspect("orders");
+  ASSERT_TRUE(info && *info && !(*info)->holders.empty());
+  EXPECT_EQ((*info)->holders.front().lock_delay, kDelay);
+  EXPECT_TRUE((*info)->holders.front().only_delayed());
+  EXPECT_GT((*info)->opens_in(), kDelay - 30s);
+  if (heard) {
+    const auto opens_in = news.get();
+    EXPECT_GT(opens_in, kDelay - 10s);
+    EXPECT_LE(opens_in, kDelay);
+    EXPECT_FALSE(early) << "the holder counts on the lock";
+  }
+  enough.request_stop();
+  EXPECT_TRUE(fails_with(waits.get(), Errc::kCancelled));
+  EXPECT_EQ(times, heard ? 1 : 0) << "once";
+  EXPECT_TRUE(waiter.close());
+  EXPECT_EQ(ear->opens_in > 0, heard);
+}
+
 TEST_P(LockDelayTest, TheReleaseOfAJobKeepsTheLockForItsTimeOnly) {
   JobLock job = one().job_lock("orders", {.at_least_for = 1s});
   auto run = job.try_acquire({.ttl = kTtl, .lock_delay = kDelay});

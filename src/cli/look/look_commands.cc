@@ -10,6 +10,7 @@
 #include "src/cli/look/outcomes.h"
 #include "src/cli/look/who.h"
 #include "src/cli/options/config.h"
+#include "src/cli/options/duration.h"
 #include "src/cli/options/settings.h"
 #include "src/cli/process/signals.h"
 #include "src/cli/run/lock_attempt.h"
@@ -72,6 +73,12 @@ std::string inspect_text(const LockInfo& info) {
                  why_text(waiter.who)});
     }
     out += table.to_string(colour_wanted(), terminal_width());
+  }
+  if (const auto left = info.opens_in(); left.count() > 0) {
+    out +=
+        "its holder did not release it, and no longer counts on it: the lock-delay keeps it "
+        "closed for " +
+        format_duration(left) + " more\n";
   }
   if (info.last_break) {
     const OwnerInfo& by = info.last_break->by;

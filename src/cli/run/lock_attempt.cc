@@ -57,6 +57,10 @@ std::string opened_within(const std::string& url, std::optional<Duration> wait) 
          "open_timeout=" + std::to_string(limit.count()) + "ms";
 }
 
+std::int64_t steady_ms() {
+  return std::chrono::floor<Duration>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 // The rest of the wait once the store is open: at least a little, because zero means no wait.
 Duration rest_of(Duration wait, std::chrono::steady_clock::duration passed) {
   return std::max(wait - std::chrono::floor<Duration>(passed), std::min<Duration>(wait, 100ms));
@@ -112,6 +116,11 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
   }
   how.on_queued = [shared](std::uint32_t ahead) {
     shared->ahead = ahead;
+    shared->queued = true;
+    shared->bell.ring();
+  };
+  how.on_lock_delay = [shared](std::chrono::milliseconds opens_in) {
+    shared->opens_at_ms = steady_ms() + opens_in.count();
     shared->queued = true;
     shared->bell.ring();
   };
@@ -208,6 +217,7 @@ AttemptOutcome LockAttempt::outcome(std::optional<AttemptOutcome> stopped) {
     out.lease.emplace(*std::move(result));
   } else {
     out.error = result.error();
+    out.still_closed = still_closed();
     unanswered_ = detail::is_transient(result.error().code());
   }
   return out;
@@ -224,11 +234,26 @@ void LockAttempt::tell_waiting() const {
     who = describe_holders(**info);
     more["holders"] = to_json(**info)["holders"];
   }
+  const Duration opens_in = this->opens_in();
+  if (opens_in > Duration::zero()) more["opens_in_ms"] = opens_in.count();
   narrator_.event("waiting", {}, more);
   std::string sentence = "waiting for " + in_quotes(request_.lock.name);
-  if (!who.empty()) sentence += ", held by " + who;
+  if (!who.empty()) sentence += (opens_in > 0ms ? ", last held by " : ", held by ") + who;
+  sentence += still_closed();
   if (ahead > 0) sentence += "; " + std::to_string(ahead) + " waiting before us";
   narrator_.chat(sentence);
+}
+
+Duration LockAttempt::opens_in() const {
+  const std::int64_t at = shared_->opens_at_ms;
+  return std::max(Duration(at == 0 ? 0 : at - steady_ms()), Duration::zero());
+}
+
+std::string LockAttempt::still_closed() const {
+  const Duration rest = opens_in();
+  if (rest == Duration::zero()) return {};
+  return "; its lock-delay keeps it closed for " + format_duration(rest) +
+         " more, unless 'holdfast break' ends it";
 }
 
 Result<void> release_lease(Lease& lease) {

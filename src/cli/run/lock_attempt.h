@@ -43,12 +43,13 @@ struct LockRequest {
   int exit_error = kExitError;
 };
 
-// Exactly one of them is set.
+// Exactly one of the first four is set.
 struct AttemptOutcome {
   std::optional<Lease> lease;
   std::optional<HolderInfo> around;  // LockRequest::reenter: it holds the lock.
   std::optional<Error> error;
   int signal = 0;
+  std::string still_closed;  // "; its lock-delay keeps ...", where the waiter was told so.
 };
 
 class LockAttempt {
@@ -73,6 +74,7 @@ class LockAttempt {
     std::optional<HolderInfo> around;  // Then the result is an error of no account.
     std::atomic<bool> queued{false};
     std::atomic<std::uint32_t> ahead{0};
+    std::atomic<std::int64_t> opens_at_ms{0};  // The end of a lock-delay, on the steady clock.
     Bell bell;
     std::atomic<bool> done{false};
   };
@@ -83,6 +85,8 @@ class LockAttempt {
   // The outcome if something ends the wait from outside; nullopt: nothing yet.
   std::optional<AttemptOutcome> look_around(int guard_fd);
   void tell_waiting() const;
+  Duration opens_in() const;
+  std::string still_closed() const;
   AttemptOutcome outcome(std::optional<AttemptOutcome> stopped);
 
   const Signals& signals_;

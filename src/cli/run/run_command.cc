@@ -329,7 +329,8 @@ int Run::not_acquired(const AttemptOutcome& outcome) {
   if (code != Errc::kTimedOut) return own_failure(*outcome.error);
   figures_.outcome = RunOutcome::kTimeout;
   narrator_.event("timeout");
-  narrator_.note(did_not_get(plan_.options.lock.name, plan_.options.lock.wait));
+  narrator_.note(did_not_get(plan_.options.lock.name, plan_.options.lock.wait) +
+                 outcome.still_closed);
   return plan_.codes.timeout;
 }
 

@@ -53,6 +53,9 @@ Json entry_json(const std::string& name, const Entry& entry) {
   out["mode"] = mode_text(entry.mode);
   add_who(out, entry.who);
   out["time_left_ms"] = left_json(entry.who, entry.time_left);
+  if constexpr (requires { entry.lock_delay; }) {
+    if (entry.lock_delay.count() > 0) out["lock_delay_ms"] = entry.lock_delay.count();
+  }
   return out;
 }
 
@@ -153,6 +156,7 @@ Json to_json(const LockInfo& info) {
   out["last_token"] = token_or_null(info.last_token);
   out["holders"] = entries_json(info.name, info.holders);
   out["waiters"] = entries_json(info.name, info.waiters);
+  if (const auto left = info.opens_in(); left.count() > 0) out["opens_in_ms"] = left.count();
   out["last_break"] = info.last_break ? break_json(info.name, *info.last_break) : Json(nullptr);
   return out;
 }

@@ -72,24 +72,55 @@ void submit_allowed(Service& service, const AccountPtr& account, const Call& cal
 
 // --- Calls.
 
-void run_one(Service& service, const PendingReply& reply, const Request& request) {
-  service.submit(request, [reply](const Result<Answer>& answer) {
+machine::AcquisitionId id_of(const Request& request) {
+  return std::visit(
+      [](const auto& action) -> machine::AcquisitionId {
+        if constexpr (requires { action.id; }) return action.id;
+        return {};
+      },
+      request.action);
+}
+
+// Tells waiters of a lock-delay. That is a message of its own, because older clients take an answer
+// with more words than they know for a damaged one.
+void tell_delay(CommandContext& context, const PendingReply& reply, machine::AcquisitionId id,
+                const Result<Answer>& answer) {
+  if (!answer || answer->reply.outcome != Outcome::kWaiting) return;
+  if (answer->reply.opens_at <= answer->at) return;
+  port::Push push{port::Push::Kind::kDelayed, id, {}};
+  push.state.opens_in = answer->reply.opens_at - answer->at;
+  const Connection& asker = reply.connection();
+  context.tell(asker.shard, channel_of(asker.client), push_text(push));
+}
+
+std::vector<machine::AcquisitionId> ids_of(const Call& call) {
+  std::vector<machine::AcquisitionId> ids;
+  for (const Request& each : call.requests) ids.push_back(id_of(each));
+  return ids;
+}
+
+void run_one(Service& service, CommandContext& context, const PendingReply& reply,
+             const Request& request) {
+  service.submit(request, [&context, reply, id = id_of(request)](const Result<Answer>& answer) {
     std::string bytes;
     append_answer(bytes, answer);
     reply.give(std::move(bytes));
+    tell_delay(context, reply, id, answer);
   });
 }
 
-void run_each(Service& service, const PendingReply& reply, const AccountPtr& account,
-              const Call& call) {
-  if (call.requests.size() == 1) return run_one(service, reply, call.requests.front());
-  submit_allowed(service, account, call, [reply](const Result<Answers>& answers) {
+void run_each(Service& service, CommandContext& context, const PendingReply& reply,
+              const AccountPtr& account, const Call& call) {
+  if (call.requests.size() == 1) return run_one(service, context, reply, call.requests.front());
+  auto give = [&context, reply, ids = ids_of(call)](const Result<Answers>& answers) {
     if (!answers) return reply.fail(answers.error());
     std::string bytes;
     append_array(bytes, answers->size());
     for (const Result<Answer>& each : *answers) append_answer(bytes, each);
     reply.give(std::move(bytes));
-  });
+    for (std::size_t i = 0; i < ids.size(); ++i) tell_delay(context, reply, ids[i], (*answers)[i]);
+  };
+  submit_allowed(service, account, call, std::move(give));
 }
 
 // A refused upgrade: has the shared lease ended, or can it not be upgraded?
@@ -110,13 +141,13 @@ void run_upgrade(Service& service, const PendingReply& reply, const Request& req
   });
 }
 
-void run_acquire(Service& service, const PendingReply& reply, const AccountPtr& account,
-                 const Call& call) {
+void run_acquire(Service& service, CommandContext& context, const PendingReply& reply,
+                 const AccountPtr& account, const Call& call) {
   const auto& first = std::get<machine::Acquire>(call.requests.front().action);
   if (call.requests.size() == 1 && first.upgrade_of) {
     return run_upgrade(service, reply, call.requests.front());
   }
-  run_each(service, reply, account, call);
+  run_each(service, context, reply, account, call);
 }
 
 void run_acquire_all(Service& service, const PendingReply& reply, const Call& call) {
@@ -133,9 +164,9 @@ void run_acquire_all(Service& service, const PendingReply& reply, const Call& ca
   });
 }
 
-void run_renew(Service& service, const PendingReply& reply, const AccountPtr& account,
-               const Call& call) {
-  submit_allowed(service, account, call, [reply](const Result<Answers>& answers) {
+void run_renew(Service& service, CommandContext& context, const PendingReply& reply,
+               const AccountPtr& account, const Call& call) {
+  auto give = [&context, reply, ids = ids_of(call)](const Result<Answers>& answers) {
     if (!answers) return reply.fail(answers.error());
     std::string bytes;
     append_array(bytes, answers->size() + 1);
@@ -144,7 +175,9 @@ void run_renew(Service& service, const PendingReply& reply, const AccountPtr& ac
     }
     append_text(bytes, "");
     reply.give(std::move(bytes));
-  });
+    for (std::size_t i = 0; i < ids.size(); ++i) tell_delay(context, reply, ids[i], (*answers)[i]);
+  };
+  submit_allowed(service, account, call, std::move(give));
 }
 
 // The second answer tells how the ticket stands afterwards.
@@ -382,15 +415,17 @@ void run_call(Service& service, CommandContext& context, Connection& connection,
     for (Request& each : call->requests) each.user = account->user->name;
     call->keeps.user = account->user->name;
   }
+  const bool named = !call->requests.empty() && !call->requests.front().client.empty();
+  if (named) connection.client = call->requests.front().client;
   switch (call->op) {
-    case Op::kAcquire: return run_acquire(service, reply, account, *call);
+    case Op::kAcquire: return run_acquire(service, context, reply, account, *call);
     case Op::kAcquireAll: return run_acquire_all(service, reply, *call);
-    case Op::kRenew: return run_renew(service, reply, account, *call);
+    case Op::kRenew: return run_renew(service, context, reply, account, *call);
     case Op::kDowngrade: return run_downgrade(service, reply, *call);
     case Op::kEnd:
     case Op::kBreak:
     case Op::kResize:
-    case Op::kSetValue: return run_each(service, reply, account, *call);
+    case Op::kSetValue: return run_each(service, context, reply, account, *call);
     case Op::kInspect:
       return connection.rest_after(run_inspect(service, context, reply, account, *call));
     case Op::kValue: return connection.rest_after(run_value(service, reply, *call));

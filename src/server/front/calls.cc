@@ -460,6 +460,10 @@ void append_sight(std::string& out, const LockSight& sight, std::optional<machin
 
 std::string push_text(const port::Push& push) {
   if (push.kind == port::Push::Kind::kHint) return "hint " + id_text(push.id);
+  if (push.kind == port::Push::Kind::kDelayed) {
+    return "delayed " + id_text(push.id) + ' ' +
+           std::to_string(push.state.opens_in.value_or(machine::Duration::zero()).count());
+  }
   return "granted " + id_text(push.id) + ' ' + std::to_string(push.state.token.counter) + ' ' +
          std::to_string(push.state.seq) + ' ' + std::to_string(push.state.lease.count());
 }

@@ -78,7 +78,8 @@ std::string failure_text(const Error& error);
 void append_sight(std::string& out, const LockSight& sight, std::optional<machine::Token> last,
                   bool shows_ids);
 
-// "granted <id> <token> <seq> <lease>" or "hint <id>".
+// "granted <id> <token> <seq> <lease>", "hint <id>" or "delayed <id> <opens in>". A client ignores
+// a word that it does not know.
 std::string push_text(const port::Push& push);
 
 // "<kind> <token> <rest of the lease in ms> <bytes of the name> <name> <owner as JSON>".

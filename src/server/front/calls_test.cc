@@ -138,6 +138,12 @@ TEST(CallsTest, AnswersAreTheScriptsWords) {
                   .position = 2,
                   .next_expiry = Instant(Duration(1'500))};
   EXPECT_EQ(answer_text(answer), "waiting 1 9 2 500");
+  // Older clients refuse an answer with more words.
+  answer.reply.opens_at = Instant(Duration(9'000));
+  EXPECT_EQ(answer_text(answer), "waiting 1 9 2 500");
+  port::Push push{port::Push::Kind::kDelayed, machine::AcquisitionId{0, 7}, {}};
+  push.state.opens_in = Duration(8'000);
+  EXPECT_EQ(push_text(push), "delayed 00000000000000000000000000000007 8000");
   answer.reply = {.outcome = Outcome::kBusy, .next_expiry = Instant(Duration(900))};
   EXPECT_EQ(answer_text(answer), "busy 0");
   answer.reply = {.outcome = Outcome::kMismatch};

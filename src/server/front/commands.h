@@ -33,6 +33,7 @@ class CommandContext {
                       std::function<void(const Result<void>&)> done) = 0;
   virtual std::size_t connections() const = 0;
   virtual const Greeting& greeting() const = 0;
+  virtual void tell(std::uint32_t shard, const std::string& channel, std::string_view payload) = 0;
   // A lock's, when it is free and was held not long ago.
   virtual std::optional<machine::Token> last_token(const std::string& lock) const = 0;
   // These three are of the shard that the connection has attached to. Without a shard, id and term

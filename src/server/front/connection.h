@@ -119,6 +119,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   AccountPtr account{};            // Once it is logged in.
   std::string name{};              // By CLIENT SETNAME.
   OwnerCache owners{};
+  ClientName client{};  // A client of Holdfast that has asked here: all requests are of one.
   std::set<std::string, std::less<>> channels{};
 
   // --- Kept here for the forwarder.

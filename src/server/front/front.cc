@@ -86,7 +86,7 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   void close_connections_of(std::uint32_t shard);
   void close_all();
   // To the shard's connections, and to those of lock libraries.
-  void tell(std::uint32_t shard, const std::string& channel, std::string_view payload);
+  void tell(std::uint32_t shard, const std::string& channel, std::string_view payload) override;
   void tell_watches(std::uint32_t shard, const machine::Effect& effect, machine::Instant at);
 
   void on_request(Connection& connection, const Words& words) override;

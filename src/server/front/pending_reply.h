@@ -24,6 +24,7 @@ class PendingReply {
   }
   void rest_after(std::size_t tickets) const { connection_->rest_after(tickets); }
   int protocol() const { return connection_->protocol; }
+  const Connection& connection() const { return *connection_; }
   void give(std::string bytes) const { connection_->finish(turn_, std::move(bytes)); }
   void fail(const Error& why) const {
     std::string bytes;

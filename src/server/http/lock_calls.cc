@@ -13,6 +13,7 @@
 #include "holdfast/detail/percent.h"
 #include "src/base/lock_name.h"
 #include "src/base/random.h"
+#include "src/port/outcome.h"
 #include "src/server/http/routes.h"
 #include "src/server/id_numbers.h"
 
@@ -203,9 +204,25 @@ HttpAnswer grant(const LockCall& call, AcquisitionId id, const Answer& answer) {
                        {"ttl_ms", millis(std::min(left, answer.reply.lease))}});
 }
 
+// Nobody holds any more, and lock-delays keep the lock closed.
+HttpAnswer still_closed(machine::Duration left, const std::string& advice) {
+  const std::int64_t ms = millis(left);
+  HttpAnswer answer = http_error(
+      409, "busy",
+      "nobody holds the lock any more; its last holder's lock-delay keeps it closed for " +
+          std::to_string(ms) + " ms",
+      advice);
+  answer.headers.emplace_back("Retry-After", std::to_string((ms + 999) / 1000));
+  return answer;
+}
+
 // The ticket has left the queue, and the id is used up.
-HttpAnswer waited_in_vain() {
-  return http_error(409, "busy", "the lock was not free in time", "repeat it later, with a new id");
+HttpAnswer waited_in_vain(const Answer& answer) {
+  constexpr char kAdvice[] = "repeat it later, with a new id";
+  if (answer.reply.opens_at > answer.at) {
+    return still_closed(answer.reply.opens_at - answer.at, kAdvice);
+  }
+  return http_error(409, "busy", "the lock was not free in time", kAdvice);
 }
 
 HttpAnswer other_mode() {
@@ -215,13 +232,17 @@ HttpAnswer other_mode() {
 
 HttpAnswer refusal(const Answer& answer) {
   switch (answer.reply.outcome) {
-    case Outcome::kCancelled: return waited_in_vain();
+    case Outcome::kCancelled: return waited_in_vain(answer);
     case Outcome::kBusy: {
+      constexpr char kAdvice[] = "repeat it later, with the same id or none";
+      if (answer.reply.opens_at > answer.at) {
+        return still_closed(answer.reply.opens_at - answer.at, kAdvice);
+      }
       const auto left = std::max(answer.reply.next_expiry - answer.at, machine::Duration::zero());
       return http_error(409, "busy",
                         "others hold the lock; the first of their leases ends in " +
                             std::to_string(millis(left)) + " ms unless it is renewed",
-                        "repeat it later, with the same id or none");
+                        kAdvice);
     }
     case Outcome::kGone:
       return http_error(410, "gone", "this acquisition has ended, or never was",
@@ -292,7 +313,7 @@ void acquire(const std::shared_ptr<LockCall>& call, Fields& fields) {
            call->service->submit(
                {.action = machine::Cancel{call->name, id, {}}, .user = user_of(*call)},
                [](const Result<Answer>&) {});
-           return waited_in_vain();
+           return waited_in_vain(answer);
          });
 }
 
@@ -375,6 +396,9 @@ json ticket_json(const machine::TicketImage& ticket, machine::Instant at) {
                                                                    : "permits"},
       {"expires_in_ms", millis(std::max(ticket.lease_end - at, machine::Duration::zero()))}};
   if (ticket.held) out["token"] = std::to_string(ticket.token.counter);
+  if (const auto delay = port::delay_of(ticket); ticket.held && delay.count() > 0) {
+    out["lock_delay_ms"] = delay.count();
+  }
   if (ticket.owner != nullptr) {
     out["owner"] = ticket.owner->owner;
     out["host"] = ticket.owner->host;

@@ -191,12 +191,18 @@ void HttpWaits::give_up(const WaitPtr& wait, bool tell) {
   take_out(wait);
   const machine::Cancel cancel{wait->name, wait->acquire.id, {}};
   auto done = std::exchange(wait->done, {});
-  if (!tell) done = {};
-  wait->service.submit(request(wait, cancel), [done = std::move(done)](Result<Answer> answer) {
-    if (!done) return;
-    if (answer) answer->reply.outcome = Outcome::kCancelled;
-    done(answer);
+  if (!tell) return wait->service.submit(request(wait, cancel), [](const auto&) {});
+  // The caller is told if only a lock-delay keeps the lock closed.
+  const auto last = std::make_shared<Answer>();
+  wait->service.submit(request(wait, wait->acquire), [last](const Result<Answer>& answer) {
+    if (answer) *last = *answer;
   });
+  wait->service.submit(request(wait, cancel),
+                       [last, done = std::move(done)](const Result<Answer>& answer) {
+                         if (!answer) return done(answer);
+                         last->reply.outcome = Outcome::kCancelled;
+                         done(*last);
+                       });
 }
 
 void HttpWaits::drop(const Service& service) {

@@ -148,6 +148,7 @@ AcquireFsm::Action AcquireFsm::on_waiting(BootInstant now, const port::Acquisiti
   if (wait_over(now)) return leave(now, Errc::kTimedOut);
   phase_ = Phase::kQueued;
   ahead_ = state.ahead;
+  if (state.opens_in) opens_at_ = now + *state.opens_in;
   // The heartbeat keeps the ticket and finds a grant whose push was lost. The poll after the
   // holder's end serves stores that act only when they are asked.
   BootInstant next = now + terms_.heartbeat;
@@ -198,6 +199,10 @@ AcquireFsm::Action AcquireFsm::outlast(BootInstant now, const Error& error) {
 }
 
 AcquireFsm::Action AcquireFsm::on_push(BootInstant now, const port::Push& push) {
+  if (push.kind == port::Push::Kind::kDelayed) {
+    if (push.state.opens_in) opens_at_ = now + *push.state.opens_in;
+    return {};
+  }
   if (phase_ != Phase::kQueued) {
     if (phase_ == Phase::kAsking || phase_ == Phase::kConfirming) ask_again_ = true;
     return {};
@@ -297,13 +302,21 @@ AcquireFsm::Action AcquireFsm::left() {
                                   : "")});
   }
   if (leaving_why_ == Errc::kTimedOut) {
-    return fail({Errc::kTimedOut, "the lock was not granted within the wait"});
+    return fail({Errc::kTimedOut, "the lock was not granted within the wait" + still_closed()});
   }
   if (leaving_why_ == Errc::kOutcomeUnknown) {
     return fail({Errc::kUnavailable, "the store did not answer; the request was taken back"});
   }
   return fail({leaving_why_,
                leaving_why_ == Errc::kClosed ? "the client was closed" : "the wait was cancelled"});
+}
+
+std::string AcquireFsm::still_closed() const {
+  const BootInstant left_at = leave_until_ - terms_.patience;
+  if (!opens_at_ || *opens_at_ <= left_at) return {};
+  const auto rest = std::chrono::ceil<std::chrono::milliseconds>(*opens_at_ - left_at);
+  return "; nobody holds it any more, and its last holder's lock_delay keeps it closed for " +
+         std::to_string(rest.count()) + " ms";
 }
 
 AcquireFsm::Action AcquireFsm::fail(Error error) {

@@ -23,6 +23,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "holdfast/result.h"
 #include "src/port/store.h"
@@ -79,6 +80,8 @@ class AcquireFsm {
   bool queued() const { return phase_ == Phase::kQueued; }
   bool may_wait() const { return terms_.may_wait; }
   std::uint32_t ahead() const { return ahead_; }
+  // A waiter was told that only lock-delays keep the lock closed, and until when at most.
+  const std::optional<BootInstant>& opens_at() const { return opens_at_; }
   const port::AcquisitionState& held() const { return held_; }
   const SendLog& log() const { return log_; }
   const std::optional<Error>& error() const { return error_; }
@@ -95,6 +98,7 @@ class AcquireFsm {
   Action outlast(BootInstant now, const Error& error);
   Action leave(BootInstant now, Errc why);
   Action left();
+  std::string still_closed() const;
   Action fail(Error error);
   void sleep_until(BootInstant at);
   bool wait_over(BootInstant now) const { return wait_until_ && now >= *wait_until_; }
@@ -109,6 +113,7 @@ class AcquireFsm {
   BootInstant answer_until_ = BootInstant::max();  // For a caller that does not wait.
   BootInstant leave_until_ = BootInstant::max();
   std::uint32_t ahead_ = 0;
+  std::optional<BootInstant> opens_at_;
   bool in_flight_ = false;
   bool ask_again_ = false;
   bool maybe_applied_ = false;  // A request with this id had no answer.

@@ -252,6 +252,32 @@ TEST(AcquireFsmTest, ALockDelayThatTheStoreCannotKeepIsRefused) {
   EXPECT_NE(fsm.error()->message().find("60000 ms"), std::string::npos);
 }
 
+TEST(AcquireFsmTest, NewsOfALockDelayIsKeptAndAsksNothing) {
+  AcquireFsm fsm = queued(terms(5s));
+  EXPECT_FALSE(fsm.opens_at());
+  port::Push push{port::Push::Kind::kDelayed, {}, {}};
+  push.state.opens_in = 60s;
+  EXPECT_EQ(fsm.on_push(at(1s), push).step, Step::kWait);
+  EXPECT_EQ(fsm.opens_at(), at(61s));
+  ASSERT_EQ(fsm.on_timer(at(1100ms)).step, Step::kSendHeartbeat);
+  EXPECT_EQ(fsm.on_push(at(1200ms), push).step, Step::kWait) << "a heartbeat is under way";
+  EXPECT_EQ(fsm.on_reply(at(1300ms), waiting()).step, Step::kWait) << "and none follows";
+  ASSERT_EQ(fsm.on_timer(at(5s)).step, Step::kSendCancel);
+  ASSERT_EQ(fsm.on_cancel_reply(at(5s), port::EndStatus::kCancelled).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kTimedOut);
+  EXPECT_NE(fsm.error()->message().find("closed for 56200 ms"), std::string::npos)
+      << fsm.error()->message();
+}
+
+TEST(AcquireFsmTest, AnAnswerMayHaveTheNewsItself) {
+  AcquireFsm fsm(terms());
+  fsm.start(at(0s));
+  AcquisitionState state = waiting(/*ahead=*/0);
+  state.opens_in = 9s;
+  EXPECT_EQ(fsm.on_reply(at(1s), state).step, Step::kWait);
+  EXPECT_EQ(fsm.opens_at(), at(10s));
+}
+
 // A promoted replica may know an older request of ours than we still do.
 TEST(AcquireFsmTest, AGrantThatCountsFromAnUnknownRequestIsConfirmedFirst) {
   AcquireFsm fsm = queued();

@@ -89,6 +89,10 @@ void Reports::queued(Acquisition& acquisition) {
   tell(QueueSeen{seen(acquisition), ahead});
 }
 
+void Reports::delayed(const Acquisition& acquisition, std::chrono::milliseconds opens_in) {
+  if (feed_) tell(QueueSeen{seen(acquisition), acquisition.acquire->ahead(), opens_in});
+}
+
 void Reports::granted(Acquisition& acquisition, BootInstant now) {
   if (!feed_) return;
   if (!acquisition.span) acquisition.span = std::make_unique<ObservedSpan>();  // Adopted.

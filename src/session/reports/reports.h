@@ -27,6 +27,7 @@ class Reports {
   // --- To the observer.
   void asked(Acquisition& acquisition);
   void queued(Acquisition& acquisition);
+  void delayed(const Acquisition& acquisition, std::chrono::milliseconds opens_in);
   void granted(Acquisition& acquisition, BootInstant now);
   // nullptr in the answer: busy.
   void answered(const Acquisition& acquisition, const Result<std::shared_ptr<Acquisition>>& answer);

@@ -408,7 +408,8 @@ void Acquisitions::on_push(std::uint32_t place, const port::Push& push) {
     const auto state = limited(*entry, push.state);
     if (state) told = {push.kind, push.id, *state};
   }
-  listener_->on_push(told);
+  // A hint would have the waiter ask again, and be told again.
+  listener_->on_push(push.kind == port::Push::Kind::kDelayed ? push : told);
 }
 
 void Acquisitions::on_changed() {

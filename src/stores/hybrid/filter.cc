@@ -203,7 +203,7 @@ void Filter::on_push(const port::Push& push) {
   if (stopped_ || found == tickets_.end()) return;
   const TicketPtr ticket = found->second;
   if (push.kind == port::Push::Kind::kGranted) return pass(ticket);
-  ask(ticket);
+  if (push.kind == port::Push::Kind::kHint) ask(ticket);
 }
 
 void Filter::on_pushes_missed() {

@@ -302,7 +302,7 @@ void Gate::on_push(const port::Push& push) {
     became_held(entry);
     return listener_->on_push({push.kind, push.id, translated(*entry, push.state)});
   }
-  if (entry->held) {
+  if (entry->held && push.kind == port::Push::Kind::kHint) {
     // It may be broken: let the next contender pass.
     forget(entry->request.name);
     filter_->leave(std::exchange(entry->ticket, nullptr));

@@ -263,7 +263,8 @@ void ScriptStore::await_ends(base::BootInstant deadline) {
 void ScriptStore::on_message(std::string_view payload, bool counts) {
   if (const auto key = told_value(payload)) return values_->tell(std::string(*key));
   auto push = parse_push(payload);
-  if (push && !counts) push->kind = port::Push::Kind::kHint;
+  const bool grants = push && push->kind == port::Push::Kind::kGranted;
+  if (grants && !counts) push->kind = port::Push::Kind::kHint;
   if (push) listener_->on_push(*push);
 }
 

@@ -177,6 +177,12 @@ std::optional<port::Push> parse_push(std::string_view payload) {
     push.kind = port::Push::Kind::kHint;
     return push;
   }
+  if (kind == "delayed") {
+    push.kind = port::Push::Kind::kDelayed;
+    push.state.status = port::AcquisitionStatus::kWaiting;
+    push.state.opens_in = Duration(fields.amount());
+    return fields.good() ? std::optional(push) : std::nullopt;
+  }
   if (kind != "granted") return std::nullopt;
   push.kind = port::Push::Kind::kGranted;
   push.state.status = port::AcquisitionStatus::kHeld;

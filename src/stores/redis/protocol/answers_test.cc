@@ -110,7 +110,7 @@ TEST(RedisAnswersTest, WhatAScriptRaisedIsTyped) {
   EXPECT_FALSE(script_error("OOM command not allowed", "x"));
 }
 
-TEST(RedisAnswersTest, APushIsAGrantOrAHint) {
+TEST(RedisAnswersTest, APushIsAGrantAHintOrNewsOfALockDelay) {
   const auto granted = parse_push("granted " + id_text(kId) + " 1795250130390785 2 5000000");
   ASSERT_TRUE(granted);
   EXPECT_EQ(granted->kind, Push::Kind::kGranted);
@@ -120,9 +120,14 @@ TEST(RedisAnswersTest, APushIsAGrantOrAHint) {
   const auto hint = parse_push("hint " + id_text(kId));
   ASSERT_TRUE(hint);
   EXPECT_EQ(hint->kind, Push::Kind::kHint);
+  const auto delayed = parse_push("delayed " + id_text(kId) + " 60000000");
+  ASSERT_TRUE(delayed);
+  EXPECT_EQ(delayed->kind, Push::Kind::kDelayed);
+  EXPECT_EQ(delayed->state.opens_in, Duration(60'000'000));
   for (const std::string& text :
        {std::string(), std::string("hint"), "hint " + id_text(kId).substr(1),
-        "granted " + id_text(kId), "granted " + id_text(kId) + " 1 2", "later " + id_text(kId)}) {
+        "delayed " + id_text(kId), "delayed " + id_text(kId) + " -1", "granted " + id_text(kId),
+        "granted " + id_text(kId) + " 1 2", "later " + id_text(kId)}) {
     EXPECT_FALSE(parse_push(text)) << "'" << text << "'";
   }
 }
