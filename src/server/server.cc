@@ -65,8 +65,10 @@ struct Server::Impl final : server::ShardOwner {
     http.warn_by([this](const std::string& what) { warn(what); });
     if (shared) front.forward_to_leaders();
     if (shared && shards.size() == 1) front.step_down_by([this] { shards.front()->step_down(); });
-    front.operate_by([this](server::Front::Listed done) { list_members(std::move(done)); },
-                     options.on_drain);
+    front.operate_by(
+        {.list = [this](server::Front::Listed done) { list_members(std::move(done)); },
+         .examine = [this](server::Front::Examined done) { examine_journal(std::move(done)); },
+         .drain = options.on_drain});
   }
   ~Impl() { stop(); }
 
@@ -245,6 +247,16 @@ struct Server::Impl final : server::ShardOwner {
                   });
   }
 
+  // On the loop. A folder has nothing to tell beyond the server's own status.
+  void examine_journal(server::Front::Examined done) {
+    if (!shared) return done(std::vector<Finding>());
+    if (!members) return done(Error(Errc::kUnavailable, "this server cannot ask its journal"));
+    members->examine(base::BootClock::now() + kExamining,
+                     [this, done = std::move(done)](Result<std::vector<Finding>> found) {
+                       asio::post(io, [done, found = std::move(found)] { done(found); });
+                     });
+  }
+
   // The one that answers is there, whether it is on the list yet or not.
   static Result<std::vector<ServerMember>> with_own(Result<port::MembersList> found,
                                                     const ServerMember& own) {
@@ -354,6 +366,7 @@ struct Server::Impl final : server::ShardOwner {
 
   // Less than the time in which a client gives a connection up.
   static constexpr std::chrono::seconds kListing{2};
+  static constexpr std::chrono::seconds kExamining{3};
 
   const ServerOptions options;
   const server::ServerTuning tuning;

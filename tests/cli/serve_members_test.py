@@ -158,6 +158,15 @@ class ClusterTest(ServeCase):
         self.assertEqual(said["stepped_down"], leader)
         self.assertIn(said["leader"], set(self.servers) - {leader})
 
+    def test_doctor_tells_what_its_etcd_tells_and_what_cannot_be_seen(self):
+        self.await_roles(self.servers)
+        found = {each["topic"]: each for each in json.loads(self.ok("doctor", "--json").stdout)["findings"]}
+        self.assertIn("the database has", found["etcd quota"]["what"])
+        self.assertIn("--snapshot-count", found["etcd settings"]["what"])
+        self.assertIn("compacted", found["etcd history"]["what"])
+        self.assertIn("etcd members", found)
+        self.assertNotIn("etcd", found, "nothing was refused")
+
     def test_metrics_count_commits_to_etcd(self):
         self.await_roles(self.servers)
         self.ok("run", "job", "--", "true")

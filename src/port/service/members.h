@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/guarantees.h"
 #include "holdfast/result.h"
 #include "holdfast/stores.h"
 #include "src/base/clock.h"
@@ -38,6 +39,10 @@ class Members {
   // Puts this server on the list, or changes its entry, as soon as the store allows it.
   virtual void announce(ServerMember self) = 0;
   virtual void list(base::BootInstant deadline, Found found) = 0;
+  // Looks for what operators should know of the store under the journal. `told` comes as `found`
+  // does.
+  using Examined = std::function<void(Result<std::vector<Finding>>)>;
+  virtual void examine(base::BootInstant deadline, Examined told) = 0;
 };
 
 }  // namespace holdfast::port

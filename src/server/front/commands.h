@@ -53,6 +53,8 @@ class CommandContext {
   virtual bool step_down() = 0;
   // The servers on this journal. `done` may come within the call.
   virtual void list_members(std::function<void(Result<std::vector<ServerMember>>)> done) = 0;
+  // The findings of a doctor about the store under the journal. `done` may come within the call.
+  virtual void examine_journal(std::function<void(Result<std::vector<Finding>>)> done) = 0;
   // Has the program that runs this server stop it in order. `who` asks for that. False: it cannot.
   virtual bool drain(const std::string& who) = 0;
   // While it does not, and there is one shard: the server that does; empty: not known.

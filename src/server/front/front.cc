@@ -143,8 +143,10 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
     if (hand_over) hand_over();
     return hand_over != nullptr;
   }
-  void list_members(Listed done) override { list(std::move(done)); }
+  void list_members(Listed done) override { for_operators.list(std::move(done)); }
+  void examine_journal(Examined done) override { for_operators.examine(std::move(done)); }
   bool drain(const std::string& who) override {
+    const auto& stop = for_operators.drain;
     if (stop) warn("is asked to stop by " + who);
     if (stop) stop();
     return stop != nullptr;
@@ -159,8 +161,7 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   std::function<void()> on_settled;  // While it waits for other servers' answers.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
   std::function<void()> hand_over;  // Where another server can lead.
-  std::function<void(Listed)> list = [](const Listed& done) { done(std::vector<ServerMember>()); };
-  std::function<void()> stop;  // Where the program takes such requests.
+  ForOperators for_operators;
   bool told_of_accept = false;
   base::BootInstant next_limit_warning{};
   FailedLogins failed_logins;
@@ -632,10 +633,7 @@ void Front::step_down_by(std::function<void()> step_down) {
   impl_->hand_over = std::move(step_down);
 }
 
-void Front::operate_by(std::function<void(Listed done)> list, std::function<void()> drain) {
-  impl_->list = std::move(list);
-  impl_->stop = std::move(drain);
-}
+void Front::operate_by(ForOperators calls) { impl_->for_operators = std::move(calls); }
 
 void Front::serve(std::uint32_t shard, Service& service) {
   impl_->change_leader(shard, {});

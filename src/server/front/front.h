@@ -94,11 +94,21 @@ class Front final {
   // For a server of several on one journal: `step_down` makes it hand over. It is called on the
   // loop's thread and must not block.
   void step_down_by(std::function<void()> step_down);
-  // `list` calls `done` with all servers on the journal: on the loop's thread, within the call or
-  // later. `drain` has the program stop this server, and must not block; without it a request for
-  // that is refused.
   using Listed = std::function<void(Result<std::vector<ServerMember>>)>;
-  void operate_by(std::function<void(Listed done)> list, std::function<void()> drain);
+  using Examined = std::function<void(Result<std::vector<Finding>>)>;
+  // `list` calls `done` with all servers on the journal, and `examine` with what operators should
+  // know of its store: on the loop's thread, within the call or later. `drain` has the program stop
+  // this server, and must not block; without it a request for that is refused.
+  struct ForOperators {
+    std::function<void(Listed done)> list = [](const Listed& done) {
+      done(std::vector<ServerMember>());
+    };
+    std::function<void(Examined done)> examine = [](const Examined& done) {
+      done(std::vector<Finding>());
+    };
+    std::function<void()> drain{};
+  };
+  void operate_by(ForOperators calls);
   // Operators should know these, such as a lack of descriptors. `warn` is called on the loop's
   // thread and must not block.
   void warn_by(std::function<void(const std::string&)> warn);

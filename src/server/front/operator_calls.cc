@@ -39,6 +39,21 @@ void run_members(CommandContext& context, const PendingReply& reply) {
   });
 }
 
+void run_examine(CommandContext& context, const PendingReply& reply) {
+  context.examine_journal([reply](const Result<std::vector<Finding>>& found) {
+    if (!found) return reply.fail(found.error());
+    std::string bytes;
+    append_array(bytes, 4 * found->size());
+    for (const Finding& each : *found) {
+      append_text(bytes, std::to_string(static_cast<int>(each.severity)));
+      append_text(bytes, each.topic);
+      append_text(bytes, each.what);
+      append_text(bytes, each.advice);
+    }
+    reply.give(std::move(bytes));
+  });
+}
+
 void run_drain(CommandContext& context, Connection& connection, const PendingReply& reply) {
   const std::string who =
       connection.account == nullptr ? "" : "user '" + connection.account->user->name + "' at ";
@@ -59,6 +74,13 @@ bool run_operator_call(CommandContext& context, Connection& connection, const Wo
     // Said by another server. Anybody may, because it only takes something away.
     connection.forwarded = true;
     connection.reply("+OK\r\n");
+    return true;
+  }
+  if (words[1] == "examine") {
+    const PendingReply reply(connection);
+    const AccountPtr& account = connection.account;
+    const auto often = account ? account->refuse_rate(base::BootClock::now()) : std::nullopt;
+    often ? reply.fail(*often) : run_examine(context, reply);
     return true;
   }
   const bool members = words[1] == "members";

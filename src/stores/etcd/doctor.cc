@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/port/examination.h"
+#include "src/stores/etcd/transport/errors.h"
 #include "src/stores/etcd/transport/versions.h"
 
 namespace holdfast::stores::etcd {
@@ -20,13 +21,22 @@ constexpr auto kShortestSafe = 15s;
 
 class Examination : public port::Examination, public std::enable_shared_from_this<Examination> {
  public:
-  Examination(Rpc& rpc, const EtcdAddress& address, const Keys& keys, std::chrono::seconds session,
-              base::BootInstant deadline, Rpc::Then<std::vector<Finding>> then)
+  // Locks need a session, and a journal none.
+  struct Subject {
+    std::string key;  // This user may read it.
+    const Keys* keys = nullptr;
+    std::chrono::seconds session{};
+    std::optional<JournalWishes> journal{};
+  };
+  Examination(Rpc& rpc, const EtcdAddress& address, Subject subject, base::BootInstant deadline,
+              Rpc::Then<std::vector<Finding>> then)
       : port::Examination(std::move(then)),
         rpc_(rpc),
         address_(address),
-        keys_(keys),
-        session_(session),
+        key_(std::move(subject.key)),
+        keys_(subject.keys),
+        session_(subject.session),
+        journal_(subject.journal),
         deadline_(deadline) {}
 
   void start() { ask_server(0); }
@@ -59,6 +69,9 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
       return;
     }
     versions_.insert(status->version());
+    if (status->dbsize() > space_.size) {
+      space_ = {status->dbsize(), status->dbsizeinuse(), status->dbsizequota()};
+    }
     if (status->leader() == 0) {
       add(Severity::kProblem, "leader", rpc_.name_of(server) + " sees no leader",
           "make sure that a majority of the members run and reach each other");
@@ -106,7 +119,7 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
           "the URL names one of " + count + " members: when that one fails the session does, too",
           "name all of them, separated by commas");
     }
-    if (voting > 1 && session_ < kShortestSafe) {
+    if (!journal_ && voting > 1 && session_ < kShortestSafe) {
       add(Severity::kWarning, "session",
           std::to_string(session_.count()) +
               " s: a leader that stands still may cost the session before another is elected",
@@ -118,8 +131,51 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
     rpc_.call(wire::AlarmRequest(), How{soon(), /*reads_only=*/true, std::nullopt},
               [self = shared_from_this()](const Result<wire::AlarmResponse>& alarms) {
                 if (alarms) self->judge_alarms(*alarms);
-                self->try_to_write();
+                self->findings_.push_back(judge_quota(self->space_, self->expected_quota()));
+                self->ask_history(1);
               });
+  }
+
+  std::uint64_t expected_quota() const { return journal_ ? journal_->quota : 0; }
+
+  // etcd tells how far its history reaches back by refusing what it has compacted.
+  void ask_history(std::int64_t revision) {
+    wire::RangeRequest request;
+    request.set_key(key_);
+    request.set_revision(revision);
+    request.set_count_only(true);
+    rpc_.call(std::move(request), How{soon(), /*reads_only=*/true, std::nullopt},
+              [self = shared_from_this(), revision](const Result<wire::RangeResponse>& answer) {
+                self->take_history(revision, answer);
+              });
+  }
+
+  void take_history(std::int64_t revision, const Result<wire::RangeResponse>& answer) {
+    const bool compacted = !answer && is_compacted(answer.error());
+    if (!answer && !compacted) {
+      add(Severity::kWarning, "history", "it could not be asked for: " + answer.error().message());
+      return end_of_settings();
+    }
+    if (revision == 0) {
+      history_.revision = answer->header().revision();
+      if (history_.revision > kLongHistory) return ask_history(history_.revision - kLongHistory);
+    } else if (revision == 1) {
+      history_.compacted = compacted;
+      return ask_history(0);
+    } else {
+      history_.long_tail = !compacted;
+    }
+    findings_.push_back(judge_history(history_, journal_ && journal_->compacts));
+    end_of_settings();
+  }
+
+  void end_of_settings() {
+    const std::string quota = space_.quota == 0 ? ", --quota-backend-bytes" : "";
+    add(Severity::kOk, "settings",
+        "etcd does not tell these over its API" + std::string(quota.empty() ? "" : " before 3.6") +
+            ": --snapshot-count, --auto-compaction-mode, --auto-compaction-retention" + quota,
+        "look at how each member was started, and start all in the same way");
+    journal_ ? finish() : try_to_write();
   }
 
   void judge_alarms(const wire::AlarmResponse& alarms) {
@@ -153,7 +209,7 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
 
   void put_on(std::int64_t lease) {
     wire::PutRequest request;
-    request.set_key(keys_.session(lease));
+    request.set_key(keys_->session(lease));
     request.set_lease(lease);
     rpc_.call(std::move(request), How{soon()},
               [self = shared_from_this(), lease](const Result<wire::PutResponse>& put) {
@@ -182,18 +238,80 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
 
   Rpc& rpc_;
   const EtcdAddress& address_;
-  const Keys& keys_;
+  const std::string key_;
+  const Keys* const keys_;
   const std::chrono::seconds session_;
+  const std::optional<JournalWishes> journal_;
   const base::BootInstant deadline_;
   std::set<std::string> versions_;
   std::size_t silent_ = 0;
+  SpaceSeen space_;  // The largest member's.
+  HistorySeen history_;
 };
+
+std::string mib(std::int64_t bytes) {
+  return std::to_string((bytes + (1 << 20) - 1) >> 20U) + " MiB";
+}
+
+constexpr std::int64_t kNearlyFull = 80;  // Percent, as the lock service warns.
 
 }  // namespace
 
+Finding judge_quota(const SpaceSeen& seen, std::uint64_t expected_quota) {
+  std::string what = "the database has " + mib(seen.size) + ", " + mib(seen.in_use) + " in use";
+  const bool told = seen.quota > 0;
+  const std::int64_t quota = told ? seen.quota : static_cast<std::int64_t>(expected_quota);
+  if (quota == 0) {
+    return {Severity::kOk, "quota", what + "; its quota cannot be seen before etcd 3.6",
+            "compare with --quota-backend-bytes (2048 MiB where it is not set)"};
+  }
+  const std::int64_t percent = seen.size / (quota / 100 + 1);
+  what += ", " + std::to_string(percent) + " % of " + mib(quota) +
+          (told ? "" : ", which quota= of the journal's URL says: etcd tells it since 3.6");
+  if (percent < kNearlyFull) return {Severity::kOk, "quota", what, ""};
+  return {Severity::kWarning, "quota", what + ": when it is used up, no lock is granted",
+          "compact and defragment, or raise --quota-backend-bytes"};
+}
+
+Finding judge_history(const HistorySeen& seen, bool compacts) {
+  const std::string advice =
+      compacts ? ""
+               : "start etcd with --auto-compaction-mode=periodic --auto-compaction-retention=5m; "
+                 "where nothing but a journal uses it, compact=yes in the journal's URL does, too";
+  // No exact numbers: the servers of several shards tell this at different moments.
+  if (seen.compacted && !seen.long_tail) {
+    return {Severity::kOk, "history",
+            std::string("old revisions are compacted") +
+                (compacts ? ", also by this service" : "; how often cannot be seen"),
+            ""};
+  }
+  if (seen.long_tail || seen.revision > kLongHistory) {
+    return {
+        Severity::kWarning, "history",
+        "more than " + std::to_string(kLongHistory) + " revisions are kept: they fill the quota",
+        advice};
+  }
+  return {
+      Severity::kOk, "history",
+      std::string("nothing has been compacted yet") +
+          (compacts ? "; this service will do it" : ", and whether anything will cannot be seen"),
+      advice};
+}
+
 void examine(Rpc& rpc, const EtcdAddress& address, const Keys& keys, std::chrono::seconds session,
              base::BootInstant deadline, Rpc::Then<std::vector<Finding>> then) {
-  std::make_shared<Examination>(rpc, address, keys, session, deadline, std::move(then))->start();
+  std::make_shared<Examination>(
+      rpc, address, Examination::Subject{.key = keys.session(0), .keys = &keys, .session = session},
+      deadline, std::move(then))
+      ->start();
+}
+
+void examine_journal(Rpc& rpc, const EtcdAddress& address, const std::string& key,
+                     const JournalWishes& wishes, base::BootInstant deadline,
+                     Rpc::Then<std::vector<Finding>> then) {
+  std::make_shared<Examination>(rpc, address, Examination::Subject{.key = key, .journal = wishes},
+                                deadline, std::move(then))
+      ->start();
 }
 
 }  // namespace holdfast::stores::etcd

@@ -46,7 +46,7 @@ Result<std::unique_ptr<port::Store>> make_journal(port::StoreUrl& url,
   settings->shard = job.shard;
   switch (job.wish) {
     case port::JournalJob::Wish::kMembers: {
-      auto members = etcd::EtcdMembers::make(settings->address, job.shard.of);
+      auto members = etcd::EtcdMembers::make(*settings, job.shard.of);
       if (!members) return members.error();
       job.members = *std::move(members);
       break;

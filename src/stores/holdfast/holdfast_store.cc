@@ -161,11 +161,19 @@ class HoldfastStore final : public redis::ScriptStore {
 
   void probe(base::BootInstant deadline, Done<std::vector<Finding>> done) override {
     read(words({"HF1", "status", "0"}), deadline,
-         [way = holdfast::way_to(remote_->address),
+         [this, deadline, way = holdfast::way_to(remote_->address),
           done = std::move(done)](const Result<Reply>& reply) {
            if (!reply) return done(reply.error());
            const auto status = holdfast::status_of(*reply);
-           status ? done(holdfast::findings_of(*status, way)) : done(status.error());
+           if (!status) return done(status.error());
+           auto findings = holdfast::findings_of(*status, way);
+           if (!status->shared()) return done(std::move(findings));
+           read(words({"HF1", "examine", "0"}), deadline,
+                [findings = std::move(findings), done](const Result<Reply>& seen) mutable {
+                  auto more = holdfast::findings_of_journal(seen);
+                  findings.insert(findings.end(), more.begin(), more.end());
+                  done(std::move(findings));
+                });
          });
   }
 

@@ -130,4 +130,22 @@ port::Findings findings_of(const ServiceStatus& status, Way way) {
   return findings;
 }
 
+port::Findings findings_of_journal(const Result<redis::Reply>& reply) {
+  port::Findings findings;
+  if (!reply) {
+    port::add(findings, Severity::kWarning, "etcd",
+              "the server did not tell what it sees of its etcd: " + reply.error().message(),
+              "update the server, or ask 'holdfast doctor --store etcd://...'");
+    return findings;
+  }
+  for (std::size_t i = 0; i + 3 < reply->items.size(); i += 4) {
+    const auto text = [&](std::size_t part) { return reply->items[i + part].text; };
+    const Severity severity = text(0) == "2"   ? Severity::kProblem
+                              : text(0) == "1" ? Severity::kWarning
+                                               : Severity::kOk;
+    port::add(findings, severity, "etcd " + text(1), text(2), text(3));
+  }
+  return findings;
+}
+
 }  // namespace holdfast::stores::holdfast

@@ -42,5 +42,8 @@ enum class Way { kEncrypted, kWithinHost, kOpen };
 Way way_to(const redis::RedisAddress& address);
 
 port::Findings findings_of(const ServiceStatus& status, Way way);
+// Reads the answer to "HF1 examine 0": four texts for each finding. A server that does not know the
+// call, or could not ask, is a finding itself.
+port::Findings findings_of_journal(const Result<redis::Reply>& reply);
 
 }  // namespace holdfast::stores::holdfast

@@ -119,7 +119,7 @@ TEST_F(JournalShardsTest, ShardsAreLedIndependently) {
   EXPECT_EQ(first->commit(1, "batch"), port::Commit::kCommitted);
   EXPECT_EQ(second->last().value(), 0U);
   EXPECT_EQ(first->last().value(), 1U);
-  const auto members = EtcdMembers::make(settings().address, 2).value();
+  const auto members = EtcdMembers::make(settings(), 2).value();
   Awaited<port::MembersList> answer;
   members->list(BootClock::now() + kSoon, answer.done());
   EXPECT_EQ(answer.wait().value().leaders, (std::vector<std::string>{"one:1", "two:1"}));

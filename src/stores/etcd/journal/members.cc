@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "holdfast/detail/renewal_schedule.h"
-#include "src/stores/etcd/journal/journal.h"
+#include "src/stores/etcd/doctor.h"
 #include "src/stores/etcd/keys.h"
 #include "src/stores/etcd/requests.h"
 #include "src/stores/etcd/store_session.h"
@@ -71,16 +71,18 @@ Result<port::MembersList> members_of(const Result<wire::TxnResponse>& answer, st
 
 }  // namespace
 
-Result<std::unique_ptr<port::Members>> EtcdMembers::make(const EtcdAddress& address,
+Result<std::unique_ptr<port::Members>> EtcdMembers::make(const JournalSettings& settings,
                                                          std::uint32_t shards) {
-  auto rpc = Rpc::make(address);
+  auto rpc = Rpc::make(settings.address);
   if (!rpc) return rpc.error();
   return std::unique_ptr<port::Members>(
-      std::make_unique<EtcdMembers>(journal_root(address), shards, *std::move(rpc)));
+      std::make_unique<EtcdMembers>(settings, shards, *std::move(rpc)));
 }
 
-EtcdMembers::EtcdMembers(const std::string& prefix, std::uint32_t shards, std::unique_ptr<Rpc> rpc)
-    : folder_(prefix + "m/"), rpc_(std::move(rpc)) {
+EtcdMembers::EtcdMembers(const JournalSettings& settings, std::uint32_t shards,
+                         std::unique_ptr<Rpc> rpc)
+    : settings_(settings), folder_(journal_root(settings.address) + "m/"), rpc_(std::move(rpc)) {
+  const std::string prefix = journal_root(settings.address);
   for (std::uint32_t shard = 0; shard < shards; ++shard) {
     leader_keys_.push_back(prefix + shard_folder({shard, shards}) + "leader");
   }
@@ -120,6 +122,12 @@ void EtcdMembers::list(base::BootInstant deadline, Found found) {
       std::move(txn), How{deadline, /*reads_only=*/true, std::nullopt},
       [found = std::move(found), folder = folder_.size(), shards = leader_keys_.size()](
           const Result<wire::TxnResponse>& answer) { found(members_of(answer, folder, shards)); });
+}
+
+void EtcdMembers::examine(base::BootInstant deadline, Examined told) {
+  examine_journal(*rpc_, settings_.address, folder_,
+                  {.compacts = settings_.compacts, .quota = settings_.quota}, deadline,
+                  std::move(told));
 }
 
 void EtcdMembers::look_after() {

@@ -20,6 +20,7 @@
 #include "holdfast/result.h"
 #include "src/base/local_mutex.h"
 #include "src/port/service/members.h"
+#include "src/stores/etcd/journal/journal.h"
 #include "src/stores/etcd/transport/rpc.h"
 #include "src/stores/etcd/url.h"
 
@@ -30,13 +31,14 @@ class EtcdMembers final : public port::Members {
   static constexpr std::chrono::seconds kLease{6};
 
   // Asks no server. Errors: as Rpc::make().
-  static Result<std::unique_ptr<port::Members>> make(const EtcdAddress& address,
+  static Result<std::unique_ptr<port::Members>> make(const JournalSettings& settings,
                                                      std::uint32_t shards = 1);
-  EtcdMembers(const std::string& prefix, std::uint32_t shards, std::unique_ptr<Rpc> rpc);
+  EtcdMembers(const JournalSettings& settings, std::uint32_t shards, std::unique_ptr<Rpc> rpc);
   ~EtcdMembers() override;
 
   void announce(ServerMember self) override;
   void list(base::BootInstant deadline, Found found) override;
+  void examine(base::BootInstant deadline, Examined told) override;
 
  private:
   // All on the thread of `rpc_`, as are the members without a guard.
@@ -50,6 +52,7 @@ class EtcdMembers final : public port::Members {
   std::string key(const std::string& address) const { return folder_ + address; }
 
   std::vector<std::string> leader_keys_;  // By shard.
+  const JournalSettings settings_;
   const std::string folder_;
   const std::unique_ptr<Rpc> rpc_;
 

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/stores/etcd/doctor.h"
 #include "src/stores/etcd/journal/journal.h"
 #include "src/stores/etcd/journal/members.h"
 #include "src/stores/etcd/test_clerk.h"
@@ -29,7 +30,7 @@ JournalSettings settings_of(const std::string& url) {
 }
 
 MembersPtr make_members(const std::string& url) {
-  auto made = EtcdMembers::make(settings_of(url).address);
+  auto made = EtcdMembers::make(settings_of(url));
   if (!made) throw std::runtime_error(made.error().message());
   return *std::move(made);
 }
@@ -73,6 +74,74 @@ class EtcdMembersTest : public ::testing::Test {
 
   EtcdCluster etcd_;
 };
+
+// The findings by topic: "history: nothing has been compacted ...".
+std::string findings_of(port::Members& members) {
+  Awaited<std::vector<Finding>> answer;
+  members.examine(BootClock::now() + kSoon, answer.done());
+  const auto found = answer.wait();
+  if (!found) return found.error().message();
+  std::string text;
+  for (const Finding& each : *found) text += each.topic + ": " + each.what + "\n";
+  return text;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_F(EtcdMembersTest, AnExaminationTellsTheSettingsThatMatterAndThoseThatCannotBeSeen) {
+  const MembersPtr members = make_members(url());
+  const std::string first = findings_of(*members);
+  EXPECT_TRUE(has(first, "\nmembers: one")) << first;
+  EXPECT_TRUE(has(first, "\nalarms: none\n")) << first;
+  EXPECT_TRUE(has(first, "\nquota: the database has ")) << first;
+  EXPECT_TRUE(has(first, " of 2048 MiB")) << first;
+  EXPECT_TRUE(has(first, "\nhistory: nothing has been compacted yet, and whether")) << first;
+  EXPECT_TRUE(has(first, "\nsettings: etcd does not tell these")) << first;
+  EXPECT_TRUE(has(first, "--snapshot-count, --auto-compaction-mode")) << first;
+  const MembersPtr compacting = make_members(url() + "&compact=yes&quota=64");
+  const std::string ours = findings_of(*compacting);
+  EXPECT_TRUE(has(ours, "compacted yet; this service will do it")) << ours;
+  EXPECT_TRUE(has(ours, " of 64 MiB") || has(ours, " of 2048 MiB")) << ours;
+
+  for (int i = 0; i < 5; ++i) etcd_.etcdctl({"put", "other", std::to_string(i)});
+  const std::string json = etcd_.etcdctl({"get", "other", "-w", "json"});
+  const auto at = json.find("\"mod_revision\":");
+  etcd_.etcdctl({"compact", std::to_string(std::stoull(json.substr(at + 15)))});
+  const std::string later = findings_of(*members);
+  EXPECT_TRUE(has(later, "\nhistory: old revisions are compacted; how often cannot")) << later;
+  EXPECT_TRUE(has(findings_of(*compacting), "are compacted, also by this service"));
+}
+
+TEST_F(EtcdMembersTest, AnExaminationOfAnEtcdThatIsAwayEndsInTime) {
+  const MembersPtr members = make_members(url());
+  etcd_.kill9(0);
+  const std::string found = findings_of(*members);
+  EXPECT_TRUE(has(found, "servers: no server answers")) << found;
+}
+
+TEST(EtcdSettingsTest, AQuotaIsJudgedByWhatEtcdTellsOrTheUrl) {
+  const std::int64_t mib = 1 << 20;
+  const Finding told = judge_quota({90 * mib, 10 * mib, 100 * mib}, 5'000 * mib);
+  EXPECT_EQ(told.severity, Severity::kWarning);
+  EXPECT_TRUE(has(told.what, "90 MiB, 10 MiB in use")) << told.what;
+  EXPECT_FALSE(has(told.what, "quota=")) << told.what;
+  const Finding expected = judge_quota({10 * mib, 10 * mib, 0}, 100 * mib);
+  EXPECT_EQ(expected.severity, Severity::kOk);
+  EXPECT_TRUE(has(expected.what, "which quota= of the journal's URL says")) << expected.what;
+  EXPECT_TRUE(has(judge_quota({mib, mib, 0}, 0).what, "cannot be seen before etcd 3.6"));
+}
+
+TEST(EtcdSettingsTest, AHistoryThatOnlyGrowsIsAWarning) {
+  for (const bool compacts : {false, true}) {
+    EXPECT_EQ(judge_history({1'000, false, false}, compacts).severity, Severity::kOk);
+    EXPECT_EQ(judge_history({2'000'000, true, false}, compacts).severity, Severity::kOk);
+    EXPECT_EQ(judge_history({2'000'000, false, true}, compacts).severity, Severity::kWarning);
+    EXPECT_EQ(judge_history({2'000'000, true, true}, compacts).severity, Severity::kWarning);
+  }
+  EXPECT_TRUE(has(judge_history({9, false, false}, false).advice, "--auto-compaction-mode"));
+}
 
 TEST_F(EtcdMembersTest, EachIsToldWithWhatItSays) {
   const auto journal = leader("one:1");

@@ -116,6 +116,10 @@ bool is_out_of_space(const Error& error) {
   return error.message().find(kOutOfSpace) != std::string::npos;
 }
 
+bool is_compacted(const Error& error) {
+  return error.message().find("required revision has been compacted") != std::string::npos;
+}
+
 Verdict judge(const Refusal& refusal, bool reads_only) {
   const auto* row = std::find_if(std::begin(kTable), std::end(kTable), [&](const Row& each) {
     return refusal.text.find(each.holds) != std::string::npos;

@@ -39,6 +39,9 @@ Verdict judge(const Refusal& refusal, bool reads_only);
 // Whether etcd's quota is used up: it takes deletions only.
 bool is_out_of_space(const Error& error);
 
+// Whether a request names a revision that the history does not have any more.
+bool is_compacted(const Error& error);
+
 // `server` names the server that was asked.
 Error to_error(const Refusal& refusal, bool reads_only, std::string_view server);
 
