@@ -21,6 +21,7 @@
 #include "src/server/access/server_tls.h"
 #include "src/server/access/users.h"
 #include "src/server/front/front.h"
+#include "src/server/front/listen_address.h"
 #include "src/server/http/http_front.h"
 #include "src/server/journal/journal.h"
 #include "src/server/run_on_loop.h"
@@ -134,7 +135,12 @@ struct Server::Impl final : server::ShardOwner {
       door.users = *std::move(users);
       if (!door.users->warning().empty()) warn(door.users->warning());
     }
-    if (options.tls_cert.empty() && options.tls_key.empty()) return door;
+    if (options.tls_cert.empty() && options.tls_key.empty()) {
+      if (options.tls_ca.empty()) return door;
+      return Error(Errc::kInvalidArgument,
+                   "--tls-ca '" + options.tls_ca +
+                       "' is for a server with TLS: give it --tls-cert FILE and --tls-key FILE");
+    }
     auto tls = server::make_server_tls(options.tls_cert, options.tls_key, options.tls_ca);
     if (!tls) return tls.error();
     door.tls = *std::move(tls);
@@ -153,6 +159,7 @@ struct Server::Impl final : server::ShardOwner {
   }
 
   Result<void> start() {
+    if (auto good = server::check_advertised(options.advertise); !good) return good;
     auto door = read_door();
     if (!door) return door.error();
     http.guard(*door);

@@ -204,6 +204,69 @@ class FileTest(AccessCase):
         self.assertIn("name it with --tls-key", self.refused(*plain, "--tls-cert", self.cert))
 
 
+class BadInputTest(AccessCase):
+    def test_each_wrong_empty_huge_or_contradictory_option_ends_with_advice(self):
+        plain = ("--listen", "127.0.0.1:0", "--journal", "memory:")
+        free = f"127.0.0.1:{self.port}"
+        cert, key = self.cert, self.key
+        for arguments, word in (
+                (("--listen", ""), "--listen names no host"),
+                (("--listen", "127.0.0.1"), "--listen: the address '127.0.0.1' has no port: write HOST:PORT"),
+                ((*plain, "--http", "bogus"), "--http: the address 'bogus' has no port: write HOST:PORT"),
+                ((*plain, "--http", ""), "--http names no host"),
+                ((*plain, "--http", "127.0.0.1:-1"), "no port from 0 to 65535"),
+                ((*plain, "--http-host", "locks.example"), "--http HOST:PORT opens"),
+                ((*plain, "--http", free, "--http-host", ""), "--http-host names no host"),
+                ((*plain, "--advertise", "bogus"), "--advertise 'bogus'"),
+                ((*plain, "--advertise", ""), "--advertise names no host"),
+                ((*plain, "--advertise", ":7420"), "write HOST:PORT"),
+                ((*plain, "--advertise", "locks.example:0"), "write HOST:PORT"),
+                ((*plain, "--advertise", "locks.example:99999"), "write HOST:PORT"),
+                ((*plain, "--advertise", "::1:7420"), "write HOST:PORT"),
+                ((*plain, "--advertise", "a:1,b:2"), "write HOST:PORT"),
+                ((*plain, "--advertise", "x" * 300 + ":1"), "write HOST:PORT"),
+                ((*plain, "--shards", "0"), "from 1 to 64"),
+                ((*plain, "--shards", "65"), "from 1 to 64"),
+                ((*plain, "--shards", "99999999999999999999"), "from 1 to 64"),
+                (("--listen", free, "--data", self.data, "--shards", "3"), "a folder has one shard"),
+                (("--journal", "etcd://"), "names no host: write etcd://HOST,HOST,HOST/PREFIX"),
+                (("--journal", "etcd:///prefix"), "names no host"),
+                (("--journal", "sqlite:"), "sqlite:FOLDER"),
+                (("--journal", "redis://127.0.0.1"), "sqlite:FOLDER"),
+                (("--data", os.path.abspath(__file__)), "is a file; name a folder"),
+                (("--data", "x" * 5000), "File name too long"),
+                ((*plain, "--users", self.dir), "is a folder; name a text file"),
+                ((*plain, "--users", self.path("none")), "write a line for each user"),
+                ((*plain, "--tls-key", key), "--tls-cert FILE"),
+                ((*plain, "--tls-cert", cert), "name it with --tls-key"),
+                ((*plain, "--tls-cert", key, "--tls-key", cert), "no certificate"),
+                ((*plain, "--tls-cert", self.dir, "--tls-key", key), "is a folder"),
+                ((*plain, "--tls-ca", cert), "give it --tls-cert FILE and --tls-key FILE"),
+                ((*plain, "--tls-cert", cert, "--tls-key", key, "--tls-ca", self.path("none")), "none"),
+                ((*plain, "--tls-cert", cert, "--tls-key", key, "--plaintext"), "contradict each other"),
+                ((*plain, "--config", self.dir), "Is a directory")):
+            with self.subTest(arguments=arguments):
+                self.assertIn(word, self.refused(*arguments))
+        self.assertFalse(os.path.exists(self.data))
+
+    def test_an_address_of_another_host_says_how_to_find_ones_own(self):
+        line = self.refused("--listen", "192.0.2.1:7420", "--journal", "memory:", "--users", self.users, "--plaintext")
+        self.assertIn("this host does not have that address; 'ip address' lists", line)
+
+    def test_a_file_with_keys_that_do_nothing_is_refused_as_options_are(self):
+        for text, word in (('http_host = "locks.example"', "--http HOST:PORT opens"),
+                           ('advertise = "bogus"', "write HOST:PORT"),
+                           ('advertise = ""', "--advertise names no host"),
+                           ('shards = 0', "from 1 to 64"),
+                           ('shards = "many"', "shards"),
+                           ('listen = 7420', "listen"),
+                           (f'tls_ca = "{self.cert}"', "--tls-cert FILE")):
+            with self.subTest(text=text):
+                with open(self.path("bad.toml"), "w", encoding="utf-8") as file:
+                    file.write('[serve]\njournal = "memory:"\n' + text + "\n")
+                self.assertIn(word, self.refused("--config", self.path("bad.toml")))
+
+
 class ConfigTest(AccessCase):
     EXAMPLE = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "deploy", "serve.toml")
 
@@ -244,7 +307,7 @@ class ConfigTest(AccessCase):
             file.write(everything)
         self.assertIn("contradict each other", self.refused("--config", self.path("all.toml")))
         with open(self.path("all.toml"), "w", encoding="utf-8") as file:
-            file.write(re.sub(r"(?m)^data = .*$", "", everything))
+            file.write(re.sub(r"(?m)^(data|plaintext) = .*$", "", everything))
         self.assertIn("users file '/etc/holdfast/users'",
                       self.refused("--config", self.path("all.toml"), "--journal", "memory:"))
 

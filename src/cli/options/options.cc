@@ -352,8 +352,20 @@ Result<void> check_serve(const ServeOptions& options) {
                                      {"tls-ca", options.tls_ca}}) {
     if (file && file->empty()) return invalid("--" + std::string(option) + " names no file");
   }
+  for (const auto& [option, address] : {std::pair{"listen", options.listen},
+                                        {"http", options.http},
+                                        {"http-host", options.http_hosts},
+                                        {"advertise", options.advertise}}) {
+    if (address && address->empty()) return invalid("--" + std::string(option) + " names no host");
+  }
   if (options.data && options.journal) {
     return invalid("--data and --journal contradict each other");
+  }
+  if (options.plaintext && options.tls_cert) {
+    return invalid("--plaintext and --tls-cert contradict each other: a port has TLS or not");
+  }
+  if (options.http_hosts && !options.http) {
+    return invalid("--http-host names hosts of the HTTP port, which --http HOST:PORT opens");
   }
   return {};
 }

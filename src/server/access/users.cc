@@ -142,7 +142,8 @@ Result<std::shared_ptr<const Users>> Users::read(const std::string& path) {
   // To open a pipe would wait for its writer.
   if (there && !S_ISREG(found.st_mode)) {
     return Error(Errc::kInvalidArgument,
-                 where + (S_ISDIR(found.st_mode) ? " is a folder" : " is not a plain file"));
+                 where + (S_ISDIR(found.st_mode) ? " is a folder" : " is not a plain file") +
+                     "; name a text file with a line for each user: NAME password:HASH acquire:*");
   }
   if (there && static_cast<std::size_t>(found.st_size) > kLargestFile) {
     return Error(Errc::kInvalidArgument, where + " has more than 4 MiB");
@@ -152,7 +153,8 @@ Result<std::shared_ptr<const Users>> Users::read(const std::string& path) {
   if (!there || !file) {
     const int why = errno;
     return Error(why == EACCES ? Errc::kPermissionDenied : Errc::kInvalidArgument,
-                 where + ": " + std::strerror(why));
+                 where + ": " + std::strerror(why) +
+                     "; write a line for each user: NAME password:HASH acquire:*");
   }
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   auto parsed = parse(text, where);

@@ -1,7 +1,9 @@
 #include "src/server/front/listen_address.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
@@ -11,6 +13,8 @@ namespace holdfast::server {
 namespace {
 
 using asio::ip::tcp;
+
+constexpr std::size_t kLongestHost = 255;
 
 Error bad_address(const std::string& text, const std::string& why) {
   return {Errc::kInvalidArgument, "the address '" + text + "' " + why};
@@ -42,25 +46,50 @@ std::string place_of(const asio::ip::address& address) {
 
 Result<tcp::endpoint> parse_address(const std::string& text, const FrontDoor& door) {
   const std::size_t colon = text.rfind(':');
-  if (colon == text.npos) return bad_address(text, "has no port: write 127.0.0.1:7420");
+  if (colon == text.npos) return bad_address(text, "has no port: write HOST:PORT");
   const auto port = detail::parse_number<std::uint16_t>(std::string_view(text).substr(colon + 1));
-  if (!port) return bad_address(text, "has no valid port after the last ':'");
+  if (!port) {
+    return bad_address(text, "has no port from 0 to 65535 after the last ':': write HOST:PORT");
+  }
   std::string host = text.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   if (host == "localhost") host = "127.0.0.1";
   std::error_code error;
   const auto address = asio::ip::make_address(host, error);
-  if (error) return bad_address(text, "does not begin with an IP address");
+  if (error) {
+    return bad_address(text,
+                       "does not begin with an IP address: write one of this host's, or localhost");
+  }
   if (const std::string why = missing(door); !address.is_loopback() && !why.empty()) {
     return bad_address(text, why);
   }
   return tcp::endpoint(address, *port);
 }
 
+Result<void> check_advertised(const std::string& address) {
+  if (address.empty()) return {};
+  const std::size_t colon = address.rfind(':');
+  const auto port =
+      colon == address.npos
+          ? std::nullopt
+          : detail::parse_number<std::uint16_t>(std::string_view(address).substr(colon + 1));
+  const std::string host = address.substr(0, std::min(colon, address.size()));
+  const bool bracketed = host.starts_with('[') && host.ends_with(']') && host.size() > 2;
+  const bool one = bracketed || (!host.empty() && host.find(':') == host.npos);
+  const bool clean = host.size() <= kLongestHost && host.find_first_of(" ,/@?#\t\n") == host.npos;
+  if (port && *port != 0 && one && clean) return {};
+  return Error(Errc::kInvalidArgument,
+               "--advertise '" + address +
+                   "' is not an address that clients can connect to: write HOST:PORT, with the "
+                   "name or IP address of this host and the port that it listens on");
+}
+
 Result<void> open_port(tcp::acceptor& acceptor, const std::string& address, const FrontDoor& door,
                        const std::string& option) {
   const auto endpoint = parse_address(address, door);
-  if (!endpoint) return endpoint.error();
+  if (!endpoint) {
+    return Error(endpoint.error().code(), option + ": " + endpoint.error().message());
+  }
   std::error_code error;
   acceptor.open(endpoint->protocol(), error);
   if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
@@ -68,9 +97,14 @@ Result<void> open_port(tcp::acceptor& acceptor, const std::string& address, cons
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (!error) return {};
   const bool denied = error == asio::error::access_denied;
-  const std::string advice = error == asio::error::address_in_use
-                                 ? ": another program uses the port; give another " + option
-                                 : "";
+  std::string advice;
+  if (error == asio::error::address_in_use) {
+    advice = ": another program uses the port; give another " + option;
+  } else if (error.value() == EADDRNOTAVAIL) {
+    advice = ": this host does not have that address; 'ip address' lists those that it has";
+  } else if (denied) {
+    advice = ": ports below 1024 need a permission; give " + option + " a larger one";
+  }
   std::error_code ignored;
   acceptor.close(ignored);
   return Error(denied ? Errc::kPermissionDenied : Errc::kUnavailable,

@@ -21,8 +21,12 @@ std::string place_of(const asio::ip::address& address);
 // not listen on.
 Result<asio::ip::tcp::endpoint> parse_address(const std::string& text, const FrontDoor& door);
 
+// ServerOptions::advertise: clients and other servers connect to it. Errors: kInvalidArgument.
+Result<void> check_advertised(const std::string& address);
+
 // Opens the port. `option` names it in messages ("--listen").
-// Errors: as parse_address(); kUnavailable (the port is in use), kPermissionDenied.
+// Errors: as parse_address(); kUnavailable (the port is in use, or the address another host's),
+// kPermissionDenied.
 Result<void> open_port(asio::ip::tcp::acceptor& acceptor, const std::string& address,
                        const FrontDoor& door, const std::string& option);
 

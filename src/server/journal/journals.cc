@@ -57,6 +57,11 @@ Result<void> ask_for_journal(const std::string& url, port::JournalJob& job) {
   if (kind == nullptr || !kind->has_journal) return not_a_journal(url);
   auto parsed = port::StoreUrl::parse(url);
   if (!parsed) return parsed.error();
+  // A client may mean the etcd of its own host, but locks of the wrong cluster are lost locks.
+  if (parsed->authority.empty()) {
+    return Error(Errc::kInvalidArgument, "journal '" + url + "' names no host: write " +
+                                             parsed->scheme + "://HOST,HOST,HOST/PREFIX");
+  }
   const auto factory = client::find_store(parsed->scheme);
   if (!factory) return factory.error();
   port::StoreContext context;
