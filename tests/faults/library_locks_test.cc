@@ -125,6 +125,30 @@ INSTANTIATE_TEST_SUITE_P(Libraries, LibraryAtServiceTest,
                                            "node-redlock"),
                          &name_of);
 
+// They need queues, counters and several kinds of holders in one key, which no listed script has.
+// An answer that is not an error would be taken for a lock.
+TEST(RedissonAtServiceTest, ItsOtherObjectsAreRefusedByTheirNames) {
+  if (const auto why = HoldfastServer::unavailable()) GTEST_SKIP() << *why;
+  if (const std::string why = no_peer("redisson"); !why.empty()) GTEST_SKIP() << why;
+  RedisPeer& redisson = peer("redisson");
+  const std::pair<std::string, std::string> cases[] = {
+      {"try-fair", "RFairLock"},       {"try-read", "RReadWriteLock"},
+      {"try-write", "RReadWriteLock"}, {"set-permits", "RSemaphore"},
+      {"try-permit", "RSemaphore"},    {"set-count", "RCountDownLatch"}};
+  for (const auto& [verb, object] : cases) {
+    try {
+      redisson.ask(verb, "refused/" + verb);
+      ADD_FAILURE() << verb << " was answered";
+    } catch (const std::runtime_error& error) {
+      const std::string said = error.what();
+      EXPECT_NE(said.find(" is of Redisson's " + object + ", and"), std::string::npos)
+          << verb << ": " << said;
+    }
+  }
+  EXPECT_TRUE(redisson.ask("take", "refused/none")) << "its RLock goes on";
+  EXPECT_TRUE(redisson.ask("give", "refused/none"));
+}
+
 // The watchdog's renewals, for three times as long as a lease of its own.
 TEST(RedissonAtServiceTest, ItsRenewalKeepsUsOut) {
   if (const auto why = HoldfastServer::unavailable()) GTEST_SKIP() << *why;

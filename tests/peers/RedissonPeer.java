@@ -32,14 +32,27 @@ public final class RedissonPeer {
         String[] words = line.split(" ", 3);
         threads
             .computeIfAbsent(words[2], key -> Executors.newSingleThreadExecutor())
-            .execute(() -> say(words[0], answer(client.getLock(words[2]), words[1])));
+            .execute(() -> say(words[0], answer(client, words[1], words[2])));
       }
     }
   }
 
-  private static String answer(RLock lock, String verb) {
+  private static String answer(RedissonClient client, String verb, String key) {
+    RLock lock = client.getLock(key);
     try {
       switch (verb) {
+        case "try-fair":
+          return client.getFairLock(key).tryLock() ? "yes" : "no";
+        case "try-read":
+          return client.getReadWriteLock(key).readLock().tryLock() ? "yes" : "no";
+        case "try-write":
+          return client.getReadWriteLock(key).writeLock().tryLock() ? "yes" : "no";
+        case "set-permits":
+          return client.getSemaphore(key).trySetPermits(3) ? "yes" : "no";
+        case "try-permit":
+          return client.getSemaphore(key).tryAcquire() ? "yes" : "no";
+        case "set-count":
+          return client.getCountDownLatch(key).trySetCount(3) ? "yes" : "no";
         case "take":
           lock.lock();
           return "yes";

@@ -242,14 +242,34 @@ void run_script(const Input& input, const LibraryScript& script) {
   script.keys == 1 ? run_on_one(input, reply, *call) : run_on_all(input, reply, *call);
 }
 
-void refuse_unknown(const PendingReply& reply, const std::string& sha1) {
+struct RedissonObject {
+  std::string_view sign;  // A part of its scripts, or of their keys.
+  std::string_view name;
+};
+constexpr RedissonObject kRedissonObjects[] = {
+    {"redisson_lock_queue:", "RFairLock"},         {"redisson_lock_timeout:", "RFairLock"},
+    {":rwlock_timeout", "RReadWriteLock"},         {"redisson_rwlock:", "RReadWriteLock"},
+    {"KEYS[1], 'mode'", "RReadWriteLock"},         {"redisson_sc:", "RSemaphore"},
+    {"redisson_countdownlatch", "RCountDownLatch"}};
+
+// `words`: the text of the script and all that comes with it.
+void refuse_unknown(const PendingReply& reply, const std::string& sha1, const Words& words) {
+  for (const RedissonObject& each : kRedissonObjects) {
+    const bool its = std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+      return word.find(each.sign) != word.npos;
+    });
+    if (!its) continue;
+    return reply.fail(refusal("the script " + sha1 + " is of Redisson's " + std::string(each.name) +
+                              ", and this service serves its RLock only: use that, or the lock of "
+                              "a Holdfast client"));
+  }
   reply.fail(refusal("the script " + sha1 + " is of no lock library that this service knows"));
 }
 
 void eval(const Input& input) {
   const std::string sha1 = sha1_hex(input.word(1));
   const LibraryScript* const known = find_script(sha1);
-  known == nullptr ? refuse_unknown(PendingReply(input.connection), sha1)
+  known == nullptr ? refuse_unknown(PendingReply(input.connection), sha1, input.words)
                    : run_script(input, *known);
 }
 
@@ -265,7 +285,8 @@ void script(const Input& input) {
   const PendingReply reply(input.connection);
   if (what == "LOAD") {
     const std::string sha1 = sha1_hex(input.word(2));
-    return find_script(sha1) == nullptr ? refuse_unknown(reply, sha1) : reply.text(sha1);
+    return find_script(sha1) == nullptr ? refuse_unknown(reply, sha1, input.words)
+                                        : reply.text(sha1);
   }
   if (what != "EXISTS") return reply.fail(refusal("SCRIPT has LOAD and EXISTS only"));
   std::string bytes;

@@ -154,6 +154,19 @@ TEST_F(LibraryLocksTest, ANameThatOtherClientsCannotWriteIsRefused) {
   EXPECT_EQ(set("\xf0\x9f\x94\x92", "v"), kOk);
 }
 
+// The real ones are in tests/faults/library_locks_test.cc.
+TEST_F(LibraryLocksTest, OtherObjectsOfRedissonAreRefusedByTheirNames) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"redisson_lock_queue:{a}", "RFairLock"},
+      {"{a}:id:1:rwlock_timeout", "RReadWriteLock"},
+      {"redisson_sc:{a}", "RSemaphore"},
+      {"redisson_countdownlatch__channel__{a}", "RCountDownLatch"}};
+  for (const auto& [key, object] : cases) {
+    const std::string said = ask({"EVAL", "return 1", "2", "a", key, "v"});
+    EXPECT_NE(said.find("Redisson's " + object + ","), std::string::npos) << said;
+  }
+}
+
 TEST_F(LibraryLocksTest, OnlyTheHolderReleasesAndExtends) {
   ASSERT_EQ(set("a", "mine"), kOk);
   EXPECT_EQ(eval(kRelease, {"a"}, {"other"}), ":0\r\n");
