@@ -42,7 +42,7 @@ TEST_P(LockDelayTest, ABreakEndsItAndAnInspectionTellsHowLongItLasts) {
 
 namespace {
 
-// On the other stores an inspection tells.
+// Others may tell, too. On all of them an inspection does.
 bool tells_waiters(const std::string& store) {
   return store == "holdfast" || store == "holdfast-etcd" || store == "memory";
 }
@@ -76,7 +76,7 @@ TEST_P(LockDelayTest, AWaiterIsToldThatNobodyHoldsAnyMoreAndUntilWhenItIsClosed)
   auto news = told.get_future();
   const bool heard =
       news.wait_for(tells_waiters(GetParam()) ? kPatience : 3s) == std::future_status::ready;
-  EXPECT_EQ(heard, tells_waiters(GetParam()));
+  EXPECT_TRUE(heard || !tells_waiters(GetParam()));
   const auto info = two().inspect("orders");
   ASSERT_TRUE(info && *info && !(*info)->holders.empty());
   EXPECT_EQ((*info)->holders.front().lock_delay, kDelay);
