@@ -3,8 +3,9 @@
 // Ownership: plain values. The texts inside Request::action are views: they are read during the
 // call only.
 // Errors, in every Done: kUnavailable, kQueueFull (back-pressure) and kInvalidArgument mean that
-// nothing was applied; kOutcomeUnknown means that it may be: its commit was under way when the
-// journal was lost. All other refusals are the Outcome inside of a reply.
+// nothing was applied, except that a renewal may be while the journal is full; kOutcomeUnknown
+// means that it may be: its commit was under way when the journal was lost. All other refusals are
+// the Outcome inside of a reply.
 #pragma once
 
 #include <algorithm>

@@ -65,14 +65,17 @@ void Shard::submit(Instant boot, const Request& request, Done<Answer> done) {
   Answer answer = apply(request);
   charge(backlog_of(request.user, request.client), before);
   if (!may_leave(request, answer, was_clean)) {
-    return answer_when_committed(std::move(done), std::move(answer));
+    // A renewal that waits for room would keep all others of its client waiting (rule 56).
+    const bool renews = as<machine::Renew>(request) != nullptr;
+    if (renews && full_) return done(uncommitted(name_of(request.action)));
+    return answer_when_committed(std::move(done), std::move(answer), /*fails_when_full=*/renews);
   }
   // A release gives up what it had: at worst the lock stays taken until its lease ends. A renewal
   // needs a proof that this server still leads, since the client counts on the lease from now on.
   if (!confirms_ || lets_go(request) || trusts_deadline_) return done(std::move(answer));
   filling_.confirms = true;
   filling_.waiting.push_back({filling_.told.size(), waiting_for(std::move(done), std::move(answer)),
-                              /*reads_only=*/false, /*renewal=*/true});
+                              /*fails_when_full=*/false, /*renewal=*/true});
 }
 
 void Shard::trust_deadline(Instant boot) {
@@ -354,7 +357,7 @@ void Shard::answer_read(const std::string& name, Done<T> done, T answer) {
   if (full_) return clean(name) ? done(std::move(answer)) : done(uncommitted(name));
   // A token may be judged by this answer, so no clock decides whether this server still leads.
   if (confirms_) filling_.confirms = true;
-  answer_when_committed(std::move(done), std::move(answer), /*reads_only=*/true);
+  answer_when_committed(std::move(done), std::move(answer), /*fails_when_full=*/true);
 }
 
 void Shard::kept(Instant boot, const std::string& key, Done<std::optional<KeptText>> done) {
@@ -419,7 +422,7 @@ std::size_t Shard::list(Instant boot, const std::string& prefix, const std::stri
     tickets += found.back().lock ? found.back().lock->tickets.size() : 0;
   }
   if (!full_) {
-    answer_when_committed(std::move(done), std::move(found), /*reads_only=*/true);
+    answer_when_committed(std::move(done), std::move(found), /*fails_when_full=*/true);
     return tickets;
   }
   for (const Batch* batch : {under_way_ ? &*under_way_ : nullptr, &filling_}) {
@@ -521,8 +524,8 @@ Shard::Waiting Shard::waiting_for(Done<T> done, T answer) {
 }
 
 template <typename T>
-void Shard::answer_when_committed(Done<T> done, T answer, bool reads_only) {
-  wait_for_commit(waiting_for(std::move(done), std::move(answer)), reads_only);
+void Shard::answer_when_committed(Done<T> done, T answer, bool fails_when_full) {
+  wait_for_commit(waiting_for(std::move(done), std::move(answer)), fails_when_full);
 }
 
 std::vector<Shard::Waiting> Shard::take_waiting(bool Later::*which) {
@@ -541,14 +544,14 @@ void Shard::set_full(bool full) {
   full_ = full;
   if (!full) return;
   const Error why(Errc::kUnavailable, kUncommitted);
-  for (const Waiting& each : take_waiting(&Later::reads_only)) each(&why);
+  for (const Waiting& each : take_waiting(&Later::fails_when_full)) each(&why);
 }
 
-void Shard::wait_for_commit(Waiting waiting, bool reads_only) {
+void Shard::wait_for_commit(Waiting waiting, bool fails_when_full) {
   if (wants_commit()) {
-    filling_.waiting.push_back({filling_.told.size(), std::move(waiting), reads_only});
+    filling_.waiting.push_back({filling_.told.size(), std::move(waiting), fails_when_full});
   } else if (under_way_) {
-    under_way_->waiting.push_back({under_way_->told.size(), std::move(waiting), reads_only});
+    under_way_->waiting.push_back({under_way_->told.size(), std::move(waiting), fails_when_full});
   } else {
     waiting(nullptr);
   }

@@ -105,7 +105,7 @@ class Shard {
   // answered from memory.
   std::optional<Outbound> take_closing_batch(machine::Instant boot);
   // The batch under way cannot be committed for now: new requests are refused, but for renewals. A
-  // read is answered if what it tells is committed, and fails at once otherwise.
+  // read or a renewal is answered if what it tells is committed, and fails at once otherwise.
   void set_full(bool full);
   // For good: nothing is answered any more. `unknown`: the batch under way may be committed.
   void fail(const Error& reason, bool unknown);
@@ -131,7 +131,7 @@ class Shard {
   struct Later {
     std::size_t after = 0;  // So many changes of its batch.
     Waiting answer;
-    bool reads_only = false;
+    bool fails_when_full = false;
     bool renewal = false;  // The deadline of leadership would do.
   };
 
@@ -193,10 +193,10 @@ class Shard {
 
   // The answer waits for all steps so far.
   template <typename T>
-  void answer_when_committed(Done<T> done, T answer, bool reads_only = false);
+  void answer_when_committed(Done<T> done, T answer, bool fails_when_full = false);
   template <typename T>
   static Waiting waiting_for(Done<T> done, T answer);
-  void wait_for_commit(Waiting waiting, bool reads_only);
+  void wait_for_commit(Waiting waiting, bool fails_when_full);
   // The waiting answers of one kind, of all batches. The caller calls them afterwards, because a
   // callback may ask anew.
   std::vector<Waiting> take_waiting(bool Later::*which);

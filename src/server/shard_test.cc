@@ -551,6 +551,22 @@ TEST(ShardTest, AFullJournalRefusesGrantsAndRenews) {
   EXPECT_EQ(outcome(rig.ask(machine::Release{"a", {1, 1}, {}})), Outcome::kReleased);
 }
 
+// One command has all renewals of a client, so one without an answer would end them all.
+TEST(ShardTest, AFullJournalHoldsNoRenewalUp) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  rig.hold("a", 2);  // Waits.
+  rig.ask(machine::Release{"a", {1, 1}, {}});
+  const auto before = rig.ask(machine::Renew{"a", {1, 2}, 1, rig.kTtl, rig.kTtl});
+  ASSERT_TRUE(rig.begin());
+  rig.shard().set_full(true);
+  const auto since = rig.ask(machine::Renew{"a", {1, 2}, 2, rig.kTtl, rig.kTtl});
+  for (const auto& renewal : {before, since}) {
+    ASSERT_TRUE(*renewal);
+    EXPECT_EQ((*renewal)->error().code(), Errc::kUnavailable);
+  }
+}
+
 // --- Rule 46: all of a step is in one batch.
 
 TEST(ShardTest, SeveralLocksAreTakenTogetherOrNotAtAll) {
