@@ -21,6 +21,9 @@ constexpr std::size_t kMostSeen = 10'000;
 // How long after its answer an end may be committed at the latest, on a busy machine.
 constexpr std::int64_t kCommit = 1'000'000'000;
 
+// How long a server that stood still reads the renewals that waited, before a lease ends.
+constexpr std::int64_t kReads = 200'000'000;
+
 // An acquisition or attempt that may have held or queued from `from` to `to`.
 struct Presence {
   std::int64_t from = 0;
@@ -75,19 +78,33 @@ class BusyRule {
     return extended(attempt.call.invoked, end, ttl, kCommit);
   }
 
-  // A server that comes back knows the leases of before, and gives each its whole length again. It
-  // knows the ends that it had committed, which may be some time after the answer.
+  // A server that comes back, or takes over from one that was cut off or stood still, knows the
+  // leases of before and gives each its whole length again. It knows the ends that had been
+  // committed, which may be some time after the answer. A server that goes on after it stood still
+  // leaves that time out of its leases.
   std::int64_t extended(std::int64_t from, std::int64_t end, std::int64_t ttl,
                         std::int64_t commit) const {
     if (!options_.extends) return end;
+    const std::int64_t lease = stretched(ttl, options_.drift_ppm) + options_.linger_ns;
     for (const Call& fault : ledger_.faults) {
-      if (ledger_.event(fault.invoke).fault != FaultKind::kRestart) continue;
+      const FaultKind kind = ledger_.event(fault.invoke).fault;
+      const bool stood_still = kind == FaultKind::kStall || is_pause_of_server(fault);
+      const bool ends_term = kind == FaultKind::kRestart || kind == FaultKind::kIsolate ||
+                             (stood_still && options_.linger_ns > 0);
+      if (!stood_still && !ends_term) continue;
       if (fault.invoked > end + commit || fault.returned < from) continue;
       if (fault.returned == kNever) return kNever;
-      const std::int64_t lease = stretched(ttl, options_.drift_ppm) + options_.linger_ns;
-      end = std::max(end, fault.returned + lease);
+      if (stood_still && fault.invoked <= end) end += fault.returned - fault.invoked + kReads;
+      if (ends_term) end = std::max(end, fault.returned + lease);
     }
     return end;
+  }
+
+  bool is_pause_of_server(const Call& fault) const {
+    const Event& begun = ledger_.event(fault.invoke);
+    const std::vector<std::string>& targets = ledger_.history->targets;
+    return begun.fault == FaultKind::kPause && begun.target < targets.size() &&
+           !targets[begun.target].starts_with("client");
   }
 
   void add(std::uint32_t lock, const Presence& presence) {

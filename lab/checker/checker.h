@@ -31,8 +31,9 @@ struct CheckOptions {
   std::int64_t grace_ns = 10'000'000'000;
   // How long a store may keep an unreleased lock after its lease, because sessions end later.
   std::int64_t linger_ns = 0;
-  // A server that comes back gives every lease its whole length again. A release that it answered
-  // shortly before its end may be forgotten.
+  // A server that comes back gives every lease its whole length again, and one that goes on after
+  // a pause leaves the pause out. A release that was answered shortly before a server's end may be
+  // forgotten.
   bool extends = false;
   // Whether the store promises that tokens grow. If not, nothing is concluded from their order.
   bool fenced = true;

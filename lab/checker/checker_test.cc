@@ -404,6 +404,47 @@ TEST(CheckerTest, AReleaseOfTheLastMomentMayBeForgottenByACrash) {
   expect_only(check(earlier.history(), options), Class::kV0, "busy-without-holder");
 }
 
+// Cut from holdfast-chaos, seed 7119: the server was stopped for longer than was left of the lease,
+// and then read renewals first.
+TEST(CheckerTest, ALeaseOfAServerThatStoodStillIsAReason) {
+  for (const FaultKind kind : {FaultKind::kPause, FaultKind::kStall}) {
+    Story story;
+    story.acquire(1, 0, 10, {.token = 1, .deadline = kSecond, .ttl = kSecond});
+    story.fault(kind, kSecond / 2, 2 * kSecond);
+    story.acquire(2, 2 * kSecond, 2 * kSecond + 10, {.outcome = Outcome::kBusy});
+    CheckOptions options;
+    expect_only(check(story.history(), options), Class::kV0, "busy-without-holder");
+    options.extends = true;
+    EXPECT_TRUE(check(story.history(), options).clean());
+    story.acquire(3, 3 * kSecond, 3 * kSecond + 10, {.outcome = Outcome::kBusy});
+    expect_only(check(story.history(), options), Class::kV0, "busy-without-holder");
+  }
+}
+
+TEST(CheckerTest, APauseOfAClientLengthensNoLease) {
+  Story story;
+  story.acquire(1, 0, 10, {.token = 1, .deadline = kSecond, .ttl = kSecond});
+  story.fault(FaultKind::kPause, kSecond / 2, 2 * kSecond);
+  story.acquire(2, 2 * kSecond, 2 * kSecond + 10, {.outcome = Outcome::kBusy});
+  History history = story.history();
+  history.targets = {"client 1"};
+  CheckOptions options;
+  options.extends = true;
+  expect_only(check(history, options), Class::kV0, "busy-without-holder");
+}
+
+// The next leader of a cluster does not know what the isolated one answered.
+TEST(CheckerTest, AReleaseThatAnIsolatedLeaderAnsweredMayBeForgotten) {
+  Story story = one_holder();
+  story.fault(FaultKind::kIsolate, 20, kSecond);
+  story.acquire(2, 2 * kSecond, 2 * kSecond + 10, {.outcome = Outcome::kBusy});
+  CheckOptions options;
+  options.linger_ns = 3 * kSecond;
+  expect_only(check(story.history(), options), Class::kV0, "busy-without-holder");
+  options.extends = true;
+  EXPECT_TRUE(check(story.history(), options).clean());
+}
+
 void expect_a_reason_while_it_lingers(Story& story) {
   CheckOptions options;
   expect_only(check(story.history(), options), Class::kV0, "busy-without-holder");
@@ -461,6 +502,21 @@ TEST(CheckerTest, AWaiterThatLearnsLateLostItsWakeUp) {
   Story story = one_holder();
   story.acquire(2, 20, 3 * kSecond, {.token = 2, .deadline = 4 * kSecond, .wait = 9 * kSecond});
   expect_only(judge(story), Class::kLostWakeUp, "idle");
+}
+
+// Cut from holdfast-etcd-leader-isolate, seed 7205: etcd elected a leader anew after a member had
+// come back, so no request was served for 3 s.
+TEST(CheckerTest, AWaiterThatLearnsLateWhileNobodyIsServedLostNothing) {
+  const auto told_at = [](std::int64_t at, std::int64_t asked, std::int64_t refused) {
+    Story story = one_holder();
+    story.acquire(2, 20, at, {.token = 2, .deadline = at + kSecond, .wait = 90 * kSecond});
+    story.acquire(3, asked, refused, {.outcome = Outcome::kUnavailable});
+    return judge(story);
+  };
+  EXPECT_TRUE(told_at(3 * kSecond, kSecond, 2 * kSecond).clean());
+  expect_only(told_at(3 * kSecond, 30, 2 * kSecond), Class::kLostWakeUp, "idle");
+  expect_only(told_at(3 * kSecond, kSecond, 4 * kSecond), Class::kLostWakeUp, "idle");
+  expect_only(told_at(11 * kSecond, kSecond, 2 * kSecond), Class::kLostWakeUp, "idle");
 }
 
 TEST(CheckerTest, AWaiterOnAFreeLockIsStuck) {

@@ -63,6 +63,11 @@ class Liveness {
     for (Healing& each : healings_) each.all_ended = ended = std::max(ended, each.all_ended);
     for (const Acquisition& one : ledger.acquisitions) add(one);
     for (const Attempt& attempt : ledger.attempts) add(attempt);
+    std::sort(away_.begin(), away_.end(),
+              [](const Call& a, const Call& b) { return a.invoked < b.invoked; });
+    for (std::size_t i = away_.size(); i-- > 1;) {
+      away_[i - 1].returned = std::min(away_[i - 1].returned, away_[i].returned);
+    }
   }
 
   void check() {
@@ -92,6 +97,7 @@ class Liveness {
     const bool pending = attempt.outcome == Outcome::kNone;
     if (attempt.outcome == Outcome::kUnavailable || attempt.outcome == Outcome::kUnknown) {
       refused_[attempt.lock].push_back(attempt.call);
+      away_.push_back(attempt.call);
     } else if (!pending) {
       answered_[attempt.lock].push_back(attempt.call.returned);
     }
@@ -191,10 +197,19 @@ class Liveness {
     } else if (gap.before.opener == Opener::kRelease && gap.closed && !waiter.refused) {
       kind = Class::kLostWakeUp;
     }
-    const std::int64_t most = kind == Class::kLostWakeUp ? options_.wake_ns : options_.grace_ns;
-    if (waited <= most) return false;
+    const bool wakes = kind == Class::kLostWakeUp && !was_away(from, to);
+    if (waited <= (wakes ? options_.wake_ns : options_.grace_ns)) return false;
     report(kind, lock, gap, waiter, {from, to});
     return true;
+  }
+
+  // Whether a request that came and went in that time found nobody to serve it. A cluster may elect
+  // anew some time after all was healed, and then no waiter is served either.
+  bool was_away(std::int64_t from, std::int64_t to) const {
+    const auto first =
+        std::lower_bound(away_.begin(), away_.end(), from,
+                         [](const Call& call, std::int64_t at) { return call.invoked < at; });
+    return first != away_.end() && first->returned <= to;
   }
 
   void report(Class kind, std::uint32_t lock, const Gap& gap, const Waiter& waiter,
@@ -221,6 +236,7 @@ class Liveness {
   std::vector<std::vector<Waiter>> waiters_;
   std::vector<Healing> healings_;
   std::vector<std::vector<Call>> refused_;           // By return: unavailable or unknown.
+  std::vector<Call> away_;  // All of them, by invocation; `returned` is the first from there on.
   std::vector<std::vector<std::int64_t>> answered_;  // When other calls got an answer.
 };
 
