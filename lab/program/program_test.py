@@ -369,6 +369,24 @@ class ProgramTest(unittest.TestCase):
         for cell in ("redis-cluster-client-cut", "redis-cluster-node-cut"):
             self.assertEqual(cell in said.split(), os.geteuid() == 0)
 
+    def test_every_cell_that_takes_root_is_skipped_with_the_reason_for_others(self):
+        other = ["unshare", "--user"]  # Nobody, who may read what this user may read.
+        if os.geteuid() == 0 and subprocess.run([*other, "true"], check=False).returncode != 0:
+            self.skipTest("SKIPPED: no namespace of users")
+        for store, cells, why in (
+                ("holdfast-etcd", ("leader-isolate", "leader-isolate-one", "follower-isolate"),
+                 "only root may make a network between servers"),
+                ("holdfast", ("disk-full",), "only root may mount a disk for the store"),
+                ("sqlite", ("disk-full",), "only root may mount a disk for the store")):
+            command = [PROGRAM, "matrix", "--store", store, "--list"]
+            done = subprocess.run(other + command if os.geteuid() == 0 else command,
+                                  capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for cell in cells:
+                self.assertNotIn(f"{store}-{cell}", done.stdout.split())
+                told = done.stderr.count(f"SKIPPED: {store}-{cell}: {why}")
+                self.assertEqual(told, 1, done.stderr)
+
     def test_what_a_topology_needs_and_is_not_there_is_told(self):
         path = self.topology(of_the_guide().replace("redis-server", "rediss-server"))
         status, said, told = call("matrix", "-q", "--topology", path, "--rounds", "1")

@@ -87,7 +87,6 @@ class Cells {
 
   // Replaces a cell of the same name.
   void add(const Cell& own) {
-    if ((own.what.store.disk_mb > 0 || own.what.store.network) && ::geteuid() != 0) return;
     Scenario cell = own.what;
     cell.name = name_ + "-" + own.what.name;
     std::erase_if(cells_, [&](const Scenario& other) { return other.name == cell.name; });
@@ -147,7 +146,6 @@ void add_clocks(Cells& cells, const Topology& topology) {
 }
 
 void add_disk(Cells& cells) {
-  if (::geteuid() != 0) return;
   cells.add("disk-full", {often("disk-full", 2s, 1s), often("kill", 2s, 200ms)}).store.disk_mb = 4;
 }
 
@@ -203,7 +201,7 @@ void add_servers(Cells& cells, const Topology& topology, const std::string& pref
       add("pause", often("server-pause", 2500ms, 1500ms));
       if (restarts) add("kill", often("restart", 4s, 1s));
       if (topology.has_proxies()) add("partition", often("partition", 2500ms, 1500ms));
-      if (topology.can_be_isolated(size) && ::geteuid() == 0) {
+      if (topology.can_be_isolated(size)) {
         Scenario& alone = add(kIsolate, often(kIsolate, 6s, 2500ms));
         alone.duration = 24s;
         alone.store.network = true;
@@ -258,32 +256,38 @@ void add_what_it_can(Cells& cells, const Topology& topology) {
   for (const Cell& own : topology.cells) cells.add(own);
 }
 
-}  // namespace
-
-std::vector<Scenario> matrix_cells(const Scenario& on) {
+std::vector<Scenario> every_cell(const Scenario& on) {
   Cells cells(on);
   add_clients_faults(cells);
   if (on.topology != nullptr) add_what_it_can(cells, *on.topology);
   return std::move(cells).take();
 }
 
+// Why this user may not run the cell; empty if it may be run.
+std::string denied(const Scenario& cell) {
+  if (::geteuid() == 0) return {};
+  if (cell.store.network) return "only root may make a network between servers";
+  return cell.store.disk_mb > 0 ? "only root may mount a disk for the store" : "";
+}
+
+}  // namespace
+
+std::vector<Scenario> matrix_cells(const Scenario& on) {
+  std::vector<Scenario> cells = every_cell(on);
+  std::erase_if(cells, [](const Scenario& cell) { return !denied(cell).empty(); });
+  return cells;
+}
+
 std::vector<SkippedCell> skipped_cells(const Scenario& on) {
-  if (on.topology == nullptr || !on.topology->server) return {};
-  const Topology& topology = *on.topology;
   std::vector<SkippedCell> skipped;
-  if (topology.wall_clock == "clients" && !topology.fixed_clock.empty()) {
-    skipped.push_back({topology.name + "-" + kServerClock, topology.fixed_clock});
+  const Topology* topology = on.topology.get();
+  const bool clocked = topology != nullptr && topology->server && topology->wall_clock == "clients";
+  if (clocked && !topology->fixed_clock.empty()) {
+    skipped.push_back({topology->name + "-" + kServerClock, topology->fixed_clock});
   }
-  if (::geteuid() == 0 || topology.server->leader.empty()) return skipped;
-  const std::vector<std::int64_t>& sizes = topology.server->nodes;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (!topology.can_be_isolated(sizes[i])) continue;
-    const std::string prefix = i == 0 ? "" : std::to_string(sizes[i]) + "-nodes-";
-    for (const std::string role : {"leader", "follower"}) {
-      std::string name = topology.name + "-";
-      name.append(prefix).append(role).append("-").append(kIsolate);
-      skipped.push_back({std::move(name), "only root may make a network between servers"});
-    }
+  for (const Scenario& cell : every_cell(on)) {
+    const std::string why = denied(cell);
+    if (!why.empty()) skipped.push_back({cell.name, why});
   }
   return skipped;
 }
