@@ -36,8 +36,8 @@ namespace holdfast::port {
 
 enum class Commit : std::uint8_t {
   kCommitted,  // It survives a crash of the process and of the host.
-  kLater,      // Not applied yet: no room, or a busy file. The same call may be made again. If it
-               // is not, the outcome is unknown: a copy of it may be on its way.
+  kLater,      // No room, or a busy file. The same call may be made again, and tells what became of
+               // the first one. If it is not made, the outcome is unknown.
   kRefused,    // Another writer owns the journal, or its files were moved. Not applied.
   kUnknown,    // It may or may not be applied. No further call to this journal is allowed.
 };

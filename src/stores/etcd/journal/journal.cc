@@ -489,7 +489,7 @@ Commit EtcdJournal::write(const wire::TxnRequest& txn, const Own* own) {
       may_be_applied = true;
     } else if (is_out_of_space(error)) {
       no_room_ = true;
-      if (!may_be_applied) return Commit::kLater;
+      return Commit::kLater;  // Also if an attempt before it may be applied: the next call sees.
     } else if (error.code() != Errc::kUnavailable) {
       return failed_write(may_be_applied);
     }
