@@ -12,8 +12,9 @@
 // Handoff: two clients with a thread each in a blocking acquire() want one name on SQLite. From the
 //   call of release() to the other one's return from acquire(), p50, beside a round trip, an
 //   fdatasync and a push, which is taken for half a round trip. No other commit is under way then.
-// TakeOver: three servers on three etcd members. From the kill (or the SIGTERM) of the one that leads
-//   until a client has a lock that it asked for at that moment, beside the lease of leadership.
+// TakeOver: three servers on three etcd members. From the kill (or the SIGTERM) of the one that
+//   leads until a client has a lock that it asked for at that moment, beside the lease of
+//   leadership.
 // HeldLocks: 100,000 leases of 30 s, while nothing happens but their renewal.
 #include <fcntl.h>
 #include <unistd.h>
@@ -311,7 +312,7 @@ void Handoff(benchmark::State& state) {
 BENCHMARK(Handoff)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
 
 #ifdef HOLDFAST_HAVE_ETCD
-// Of leadership, in whole seconds.
+// The lease of leadership has so many seconds.
 constexpr int kLead = 5;
 
 class Cluster {

@@ -476,8 +476,8 @@ bool Service::Impl::settle() {
   return settled;
 }
 
-// Full is no failure (rule 54): the same batch is committed once there is room. Until it is known to
-// be, a copy of it that was refused for want of room may still be under way, and be applied.
+// Full is no failure (rule 54): the same batch is committed once there is room. Until it is known
+// to be, a copy of it that was refused for want of room may still be under way, and be applied.
 Commit Service::Impl::commit(Shard::Outbound batch, bool may_wait) {
   if (batch.bytes.empty()) return journal->confirm();
   if (keeps) batch.add_checksum();
