@@ -61,7 +61,7 @@ struct AcquireOptions {
   // The same for a wait that nobody counts on the lock any more: its last holder's lock_delay keeps
   // it closed, and ends after `opens_in`. A break opens it at once. Called once for each such end,
   // at most a second after it began. The lock service tells its waiters of this, and other
-  // stores may; LockInfo::opens_in() does on all that keep the holder's description.
+  // stores may; LockInfo::opens_in() does on all that know how much of a lease is left.
   std::function<void(std::chrono::milliseconds opens_in)> on_lock_delay{};
   // The asking owner, shown to people in place of ClientOptions::owner. Once a second the client
   // looks whether owners wait for each other in a circle. After two to four seconds, the youngest

@@ -71,7 +71,7 @@ class ConnectionsTest(CrowdCase):
         raise_open_files(self.MOST + 300)
         self.connections = []
         self.start_on(("--data", self.data))
-        holder = self.holder("job", ttl="2s")  # It renews all the time.
+        holder = self.holder("job", ttl="10s")  # It renews all the time.
         other = self.client()
         self.take_and_release(other)
         before = self.memory()
