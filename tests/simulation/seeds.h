@@ -1,4 +1,5 @@
-// A simulation by its seeds: HOLDFAST_SIM_SEED=N plays that one, HOLDFAST_SIM_SEEDS=N so many.
+// A simulation by its seeds: HOLDFAST_SIM_SEED=N plays that one, HOLDFAST_SIM_SEEDS=N those up to N,
+// HOLDFAST_SIM_FIRST=N leaves those below N out.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,7 @@ void play_seeds(std::uint64_t usual, const std::string& program) {
     return play<Run>(only, program);
   }
   const std::uint64_t seeds = number_from("HOLDFAST_SIM_SEEDS", usual);
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+  for (std::uint64_t seed = number_from("HOLDFAST_SIM_FIRST", 1); seed <= seeds; ++seed) {
     play<Run>(seed, program);
     if (::testing::Test::HasFailure()) return;
   }

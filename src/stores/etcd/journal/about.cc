@@ -28,6 +28,7 @@ Result<EtcdJournal::About> EtcdJournal::parse_about(const wire::RangeResponse& r
     return Error(Errc::kCorruptState, "the journal's key 'about' is damaged");
   }
   about.longest = std::chrono::milliseconds(longest);
+  about.created = range.kvs(0).create_revision();
   about.modified = range.kvs(0).mod_revision();
   // Servers of before neither wrote these nor read on.
   std::int64_t waited = 0;

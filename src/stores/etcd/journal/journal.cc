@@ -226,7 +226,10 @@ Result<bool> EtcdJournal::try_to_lead() {
   if (leader.kvs_size() > 0) {
     const wire::KeyValue& found = leader.kvs(0);
     if (lease_ != 0 && found.lease() == lease_) {
-      // The answer to an earlier attempt was lost.
+      // The answer to an earlier attempt was lost, and later ones may have read older revisions. So
+      // what it found is told by what it wrote.
+      judge_opening(about_, about->created == found.create_revision());
+      noted_ = BootClock::now();
       leads(found.create_revision(), seen->header().revision(), BootInstant{});
       return true;
     }
@@ -239,24 +242,28 @@ Result<bool> EtcdJournal::try_to_lead() {
     const base::LocalLock lock(mutex_);
     leader_text_.clear();
   }
-  opening_ = {};
-  opening_.began = about->id.empty();
-  // A paused leader counts by its own clock, which may run apart from this one.
-  opening_.old_leader = about->longest + about->longest / 100;
   About next = *about;
+  judge_opening(next, about->id.empty());
   if (opening_.began) {
     const auto drawn = base::random_128();
     next.id = base::to_hex(drawn.high, drawn.low);
     next.cluster = cluster_;
-  } else if (next.cluster != cluster_) {
-    const bool waits = next.waits_in == cluster_;
-    opening_.restored = waits || next.cluster == 0
-                            ? "the wait after a snapshot was put back has not ended"
-                            : "it was written in another etcd cluster";
-    if (!waits) next.wait = {};
-    begin_wait(next);
   }
   return take_lead(std::move(next));
+}
+
+void EtcdJournal::judge_opening(About& about, bool began) {
+  opening_ = {};
+  opening_.began = began;
+  // A paused leader counts by its own clock, which may run apart from this one.
+  opening_.old_leader = about.longest + about.longest / 100;
+  if (began || about.cluster == cluster_) return;
+  const bool waits = about.waits_in == cluster_;
+  opening_.restored = waits || about.cluster == 0
+                          ? "the wait after a snapshot was put back has not ended"
+                          : "it was written in another etcd cluster";
+  if (!waits) about.wait = {};
+  begin_wait(about);
 }
 
 Result<bool> EtcdJournal::take_lead(About next) {

@@ -119,8 +119,9 @@ class EtcdJournal final : public port::Journal {
     std::string id;
     std::uint64_t cluster = 0;
     std::chrono::milliseconds longest{};  // The lease of leadership of any term so far.
-    std::int64_t modified = 0;            // Zero: there is none yet.
-    std::uint64_t waits_in = 0;           // A restored copy waits in that cluster. Zero: none does.
+    std::int64_t created = 0;
+    std::int64_t modified = 0;   // Zero: there is none yet.
+    std::uint64_t waits_in = 0;  // A restored copy waits in that cluster. Zero: none does.
     port::RestoredWait wait{};
   };
   // A batch that is being committed: what lies at its key tells whether it was.
@@ -139,6 +140,7 @@ class EtcdJournal final : public port::Journal {
 
   Result<bool> try_to_lead();
   Result<bool> take_lead(About next);
+  void judge_opening(About& about, bool began);
   std::string lineage() const;
   Result<void> put_about();
   bool note_is_due(base::BootInstant now) const;
