@@ -1,5 +1,5 @@
-// A simulation by its seeds: HOLDFAST_SIM_SEED=N plays that one, HOLDFAST_SIM_SEEDS=N those up to N,
-// HOLDFAST_SIM_FIRST=N leaves those below N out.
+// A simulation by its seeds: HOLDFAST_SIM_SEED=N plays that one, HOLDFAST_SIM_SEEDS=N those up to
+// it, and HOLDFAST_SIM_FIRST=N leaves those before it out.
 #pragma once
 
 #include <cstdint>
