@@ -193,8 +193,9 @@ bool say_where(const ServeOptions& options, const Server& server, const ServerLe
           " NAME -- COMMAND\n");
   }
   if (!found.restored.empty()) {
-    const auto hours = std::chrono::floor<std::chrono::hours>(found.quiet);
-    const auto minutes = std::chrono::ceil<std::chrono::minutes>(found.quiet - hours);
+    const auto whole = std::chrono::ceil<std::chrono::minutes>(found.quiet);
+    const auto hours = std::chrono::floor<std::chrono::hours>(whole);
+    const std::chrono::minutes minutes = whole - hours;
     const std::string wait =
         options.clients_stopped
             ? "it grants at once, because --clients-stopped says that no client runs any more"

@@ -81,7 +81,7 @@ class Line {
     spoil(colon == word.npos ? "a word has no ':', as in acquire:orders/*"
                              : "'" + key +
                                    ":' is not understood: there are password:, acquire:, observe:, "
-                                   "break:, connections: and rate:");
+                                   "break:, connections: and rate:, and the word admin");
   }
 
   void take_password(const std::string& hash, User& user) {
