@@ -51,14 +51,18 @@ TEST(LockMachineTest, ASecondContenderWaitsAndIsToldForHowLong) {
   EXPECT_EQ(d.acquire(3).position, 1U);
 }
 
+void acquire_with_delay(Driver& d, Mode mode, Duration delay, std::uint64_t id = 1) {
+  OwnerInfo owner;
+  owner.lock_delay = delay;
+  Acquire acquire = d.request(id, mode);
+  acquire.owner = std::make_shared<const OwnerInfo>(owner);
+  d.apply(acquire);
+}
+
 // A lease of 100 whose last 60 are a lock-delay.
 TEST(LockMachineTest, AWaiterIsToldThatOnlyALockDelayKeepsTheLockClosed) {
   Driver d;
-  OwnerInfo owner;
-  owner.lock_delay = Duration(60);
-  Acquire acquire = d.request(1, Mode::exclusive());
-  acquire.owner = std::make_shared<const OwnerInfo>(owner);
-  d.apply(acquire);
+  acquire_with_delay(d, Mode::exclusive(), Duration(60));
   d.waiter_ttl = Duration(1'000);
   EXPECT_EQ(d.acquire(2).opens_at, Instant()) << "its holder counts on it";
   d.now = at(39);
@@ -73,25 +77,15 @@ TEST(LockMachineTest, AWaiterIsToldThatOnlyALockDelayKeepsTheLockClosed) {
 // A shorter lease than the delay is a waiter's, or of somebody who took the lock over.
 TEST(LockMachineTest, ALeaseWithoutItsLockDelayIsSomebodys) {
   Driver d;
-  OwnerInfo owner;
-  owner.lock_delay = Duration(100);
-  Acquire acquire = d.request(1, Mode::exclusive());
-  acquire.owner = std::make_shared<const OwnerInfo>(owner);
-  d.apply(acquire);
+  acquire_with_delay(d, Mode::exclusive(), Duration(100));
   EXPECT_EQ(d.acquire(2).opens_at, Instant());
 }
 
 TEST(LockMachineTest, OneReaderThatCountsOnTheLockIsEnough) {
   Driver d;
-  OwnerInfo owner;
-  owner.lock_delay = Duration(60);
-  Acquire acquire = d.request(1, Mode::shared());
-  acquire.owner = std::make_shared<const OwnerInfo>(owner);
-  d.apply(acquire);
+  acquire_with_delay(d, Mode::shared(), Duration(60));
   d.now = at(20);
-  Acquire other = d.request(2, Mode::shared());
-  other.owner = acquire.owner;
-  d.apply(other);
+  acquire_with_delay(d, Mode::shared(), Duration(60), 2);
   d.waiter_ttl = Duration(1'000);
   d.now = at(50);
   EXPECT_EQ(d.acquire(3).opens_at, Instant());

@@ -481,14 +481,14 @@ bool Service::Impl::settle() {
 Commit Service::Impl::commit(Shard::Outbound batch, bool may_wait) {
   if (batch.bytes.empty()) return journal->confirm();
   if (keeps) batch.add_checksum();
-  for (bool told = false;;) {
+  for (bool had_no_room = false;;) {
     Commit done = Commit::kCommitted;
     while (done == Commit::kCommitted && compactor->must_finish()) done = compactor->step();
     if (done == Commit::kCommitted) done = journal->commit(batch.number, batch.bytes);
     if (done == Commit::kCommitted) compactor->note_commit(batch.number, batch.bytes.size());
-    if (done == Commit::kRefused && told) return Commit::kUnknown;
+    if (done == Commit::kRefused && had_no_room) return Commit::kUnknown;
     if (done != Commit::kLater || !may_wait) return done;
-    if (!std::exchange(told, true)) {
+    if (!std::exchange(had_no_room, true)) {
       asio::post(io, [weak = weak_from_this(), why = journal->reason()] {
         if (const auto self = weak.lock(); self && !self->stopped) self->become_full(why);
       });

@@ -648,29 +648,29 @@ TEST(ShardTest, TokensAreAboveEveryFloorThatWasEverSeen) {
   EXPECT_GT(rig.hold("b", 2).token, (machine::Token{0, 9'000}));
 }
 
+machine::Token hold_and_let_operator_break(ShardRig& rig) {
+  const machine::Token token = rig.hold("a", 1).token;
+  const machine::OwnerInfo by{.owner = "operator"};
+  rig.ask(machine::Break{"a", token, {}, std::make_shared<machine::OwnerInfo>(by)});
+  rig.commit();
+  return token;
+}
+
 TEST(ShardTest, TheTraceOfABreakSurvivesARestart) {
   ShardRig rig;
-  const auto held = rig.hold("a", 1);
-  auto by = std::make_shared<machine::OwnerInfo>();
-  by->owner = "operator";
-  rig.ask(machine::Break{"a", held.token, {}, by});
-  rig.commit();
+  const machine::Token broken = hold_and_let_operator_break(rig);
   rig.restart();
   const auto renewal = rig.ask(machine::Renew{"a", {1, 1}, 1, rig.kTtl, rig.kTtl});
   ASSERT_EQ(outcome(renewal), Outcome::kGone);
   ASSERT_TRUE((**renewal)->last_break);
-  EXPECT_EQ((**renewal)->last_break->token, held.token);
+  EXPECT_EQ((**renewal)->last_break->token, broken);
   EXPECT_EQ((**renewal)->last_break->by->owner, "operator");
 }
 
 // Rule 57: it outlives the batches that the snapshot stands for.
 TEST(ShardTest, TheTraceOfABreakIsInTheSnapshot) {
   ShardRig rig;
-  const auto held = rig.hold("a", 1);
-  auto by = std::make_shared<machine::OwnerInfo>();
-  by->owner = "operator";
-  rig.ask(machine::Break{"a", held.token, {}, by});
-  rig.commit();
+  const machine::Token broken = hold_and_let_operator_break(rig);
   testing::SimJournal journal(rig.disk);
   ASSERT_TRUE(journal.open());
   const std::uint64_t last = *journal.last();
@@ -682,7 +682,7 @@ TEST(ShardTest, TheTraceOfABreakIsInTheSnapshot) {
   rig.restart();
   const auto renewal = rig.ask(machine::Renew{"a", {1, 1}, 1, rig.kTtl, rig.kTtl});
   ASSERT_TRUE((**renewal)->last_break);
-  EXPECT_EQ((**renewal)->last_break->token, held.token);
+  EXPECT_EQ((**renewal)->last_break->token, broken);
   EXPECT_EQ((**renewal)->last_break->by->owner, "operator");
 }
 

@@ -72,15 +72,6 @@ void submit_allowed(Service& service, const AccountPtr& account, const Call& cal
 
 // --- Calls.
 
-machine::AcquisitionId id_of(const Request& request) {
-  return std::visit(
-      [](const auto& action) -> machine::AcquisitionId {
-        if constexpr (requires { action.id; }) return action.id;
-        return {};
-      },
-      request.action);
-}
-
 // Tells waiters of a lock-delay. That is a message of its own, because older clients take an answer
 // with more words than they know for a damaged one.
 void tell_delay(CommandContext& context, const PendingReply& reply, machine::AcquisitionId id,
@@ -95,18 +86,19 @@ void tell_delay(CommandContext& context, const PendingReply& reply, machine::Acq
 
 std::vector<machine::AcquisitionId> ids_of(const Call& call) {
   std::vector<machine::AcquisitionId> ids;
-  for (const Request& each : call.requests) ids.push_back(id_of(each));
+  for (const Request& each : call.requests) ids.push_back(id_of(each.action));
   return ids;
 }
 
 void run_one(Service& service, CommandContext& context, const PendingReply& reply,
              const Request& request) {
-  service.submit(request, [&context, reply, id = id_of(request)](const Result<Answer>& answer) {
-    std::string bytes;
-    append_answer(bytes, answer);
-    reply.give(std::move(bytes));
-    tell_delay(context, reply, id, answer);
-  });
+  service.submit(request,
+                 [&context, reply, id = id_of(request.action)](const Result<Answer>& answer) {
+                   std::string bytes;
+                   append_answer(bytes, answer);
+                   reply.give(std::move(bytes));
+                   tell_delay(context, reply, id, answer);
+                 });
 }
 
 void run_each(Service& service, CommandContext& context, const PendingReply& reply,
