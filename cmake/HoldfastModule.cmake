@@ -46,8 +46,9 @@
 #         `process`   starts processes or needs the host's facilities: only in the plain build;
 #         `root`      needs root, skips loudly without it; `slow` long runs;
 #         `live`      needs a server: most of these also under the thread sanitizer.
-# Tests are not part of `all`: targets tests_hermetic, tests_tool, tests_sanitized and tests_all build
-# just what a run needs (`ninja -C build/dev tests_all && ctest --preset dev`).
+# Tests are not part of `all`: targets tests_hermetic, tests_tool, tests_sanitized, of that
+# tests_sanitized_hermetic, and tests_all build just what a run needs
+# (`ninja -C build/dev tests_all && ctest --preset dev`).
 #
 # A program for people (build/<preset>/bin/<OUTPUT>):
 #
@@ -73,6 +74,7 @@ add_custom_target(tests_all)
 add_custom_target(tests_hermetic)
 add_custom_target(tests_tool)
 add_custom_target(tests_sanitized)
+add_custom_target(tests_sanitized_hermetic)
 
 function(holdfast_use_unity target)
   set_target_properties(${target} PROPERTIES
@@ -242,6 +244,9 @@ function(holdfast_test name)
       add_dependencies(tests_${label} ${name})
     endif()
   endforeach()
+  if("hermetic" IN_LIST arg_LABELS AND "sanitized" IN_LIST arg_LABELS)
+    add_dependencies(tests_sanitized_hermetic ${name})
+  endif()
 
   set(environment "${arg_ENV}")
   if(arg_NEEDS_PROGRAM)
