@@ -44,6 +44,10 @@ double transactions(const EtcdCluster& etcd) {
   return etcd.metric("grpc_server_handled_total", "grpc_method=\"Txn\"");
 }
 
+double reads(const EtcdCluster& etcd) {
+  return etcd.metric("grpc_server_handled_total", "grpc_method=\"Range\"");
+}
+
 // --- Below the engine: what one transaction of several comes back with.
 
 void rewrite_session(const EtcdCluster& etcd, const std::string& session) {
@@ -339,6 +343,26 @@ TEST(EtcdBatchTest, ALostReplyToAJoinedRemovalIsMadeUpFor) {
   EXPECT_EQ(all_contenders(etcd).find("hf1/l/l"), std::string::npos);
 }
 
+// One transaction to take and one to give back: nothing is read before or after them.
+TEST(EtcdBatchTest, AnUncontendedPairIsTwoRequests) {
+  EtcdCluster etcd;
+  auto client = Client::connect(etcd.url("?session=60s"));
+  ASSERT_TRUE(client) << client.error();
+  const auto pairs = [&client](int count) {
+    for (int i = 0; i < count; ++i) {
+      auto lease = client->mutex("orders").acquire({.wait = 60s});
+      ASSERT_TRUE(lease) << lease.error();
+      ASSERT_TRUE(lease->release());
+    }
+  };
+  pairs(3);
+  const double writes = transactions(etcd);
+  const double read = reads(etcd);
+  pairs(100);
+  EXPECT_EQ(transactions(etcd) - writes, 200);
+  EXPECT_EQ(reads(etcd), read);
+}
+
 // A request that a waiter sends ahead of its loop is not repeated.
 TEST(EtcdHandoffTest, AWokenWaiterListsOnce) {
   EtcdCluster etcd;
@@ -351,23 +375,20 @@ TEST(EtcdHandoffTest, AWokenWaiterListsOnce) {
   (*one).acquire(Shop::asking_for("a", 1, /*may_wait=*/true), held.done());
   const auto first = held.wait();
   ASSERT_TRUE(first) << first.error().message();
-  const auto reads = [&] {
-    return etcd.metric("grpc_server_handled_total", "grpc_method=\"Range\"");
-  };
-  const double asked = reads();
+  const double asked = reads(etcd);
   (*two).acquire(Shop::asking_for("a", 2, /*may_wait=*/true), waits.done());
   const auto second = waits.wait();
   ASSERT_TRUE(second) << second.error().message();
   ASSERT_EQ(second->status, port::AcquisitionStatus::kWaiting);
   // The read beside the watch, and the two that look again.
-  ASSERT_TRUE(support::eventually([&] { return reads() >= asked + 3; }));
-  const double before = reads();
+  ASSERT_TRUE(support::eventually([&] { return reads(etcd) >= asked + 3; }));
+  const double before = reads(etcd);
   Awaited<port::EndStatus> released;
   (*one).release(Shop::ticket_of("a", 1), released.done());
   const auto token = granted.wait();
   ASSERT_TRUE(token);
   EXPECT_GT(token->counter, first->token.counter);
-  EXPECT_EQ(reads() - before, 1);
+  EXPECT_EQ(reads(etcd) - before, 1);
 }
 
 // The answer to the removal before it is all that it needs.
@@ -377,9 +398,6 @@ TEST(EtcdHandoffTest, AWaiterBehindItsOwnClientNeitherWatchesNorReads) {
   ASSERT_TRUE(client) << client.error().message();
   const auto watches = [&] {
     return etcd.metric("grpc_server_msg_received_total", "grpc_method=\"Watch\"");
-  };
-  const auto reads = [&] {
-    return etcd.metric("grpc_server_handled_total", "grpc_method=\"Range\"");
   };
   auto first = client->mutex("a").acquire();
   ASSERT_TRUE(first) << first.error().message();
@@ -396,7 +414,7 @@ TEST(EtcdHandoffTest, AWaiterBehindItsOwnClientNeitherWatchesNorReads) {
     if (i == 1) before = watches();  // The client's own, which it may have set up by now.
   }
   EXPECT_EQ(watches(), before);
-  const double read = reads();
+  const double read = reads(etcd);
   auto lease = std::move(first);
   for (auto& each : waiting) {
     ASSERT_TRUE(lease->release());
@@ -405,7 +423,7 @@ TEST(EtcdHandoffTest, AWaiterBehindItsOwnClientNeitherWatchesNorReads) {
     EXPECT_GT(next->token(), lease->token());
     lease = std::move(next);
   }
-  EXPECT_EQ(reads(), read);
+  EXPECT_EQ(reads(etcd), read);
   EXPECT_EQ(watches(), before);
 }
 
