@@ -345,6 +345,32 @@ TEST(ServiceShardsTest, NeverTwoAreInsideWhileServersAreKilled) {
   crowd.stop();
 }
 
+// It would keep the shard from a server of another version, and its lead would end in the same way.
+TEST(ServiceShardsTest, AShardWhoseJournalIsDamagedIsNotLedAgain) {
+  ShardedService service(1);
+  const auto first = connect(service.url()).mutex(name_in(1)).acquire({.wait = kLong});
+  ASSERT_TRUE(first) << first.error();
+  const auto has_leader = [&] {
+    const auto key = service.etcd().etcdctl({"get", "locks/hf1/j/s1/leader", "-w", "fields"});
+    return key.find("\"Count\" : 1") != std::string::npos;
+  };
+  ASSERT_TRUE(has_leader());
+  service[0].kill9();
+  std::istringstream keys(
+      service.etcd().etcdctl({"get", "locks/hf1/j/s1/b/", "--prefix", "--keys-only"}));
+  std::string last;
+  for (std::string line; std::getline(keys, line);) last = line.empty() ? last : line;
+  ASSERT_FALSE(last.empty());
+  service.etcd().etcdctl({"put", last, "HFJ nonsense"});
+  service[0].start();
+  ASSERT_TRUE(eventually([&] { return service.led() == kShards - 1; }, kLong));
+  EXPECT_NE(service[0].log().find("damaged"), std::string::npos) << service[0].log();
+  ASSERT_TRUE(eventually([&] { return !has_leader(); }));
+  EXPECT_FALSE(support::eventually(has_leader, 5s));
+  EXPECT_TRUE(service[0].running());
+  EXPECT_TRUE(connect(service.url()).mutex(name_in(2)).acquire({.wait = kLong}));
+}
+
 TEST(ServiceShardsTest, AnotherNumberOfShardsIsRefused) {
   const ShardedService service(1);
   try {
