@@ -144,7 +144,7 @@ TEST_F(HeldMemoryTest, OnRedlock) {
   HOLDFAST_NEEDS_REDIS();
   const support::RedlockCluster servers;
   ttl_ = 10s;  // So long it grants nothing at first.
-  expect_at_most(2.5 * kInTheClient, servers.url("longest_ttl=10s"));
+  expect_at_most(2 * kInTheClient, servers.url("longest_ttl=10s"));
 }
 #endif
 
@@ -154,8 +154,8 @@ TEST_F(HeldMemoryTest, OnHybrid) {
   HOLDFAST_NEEDS_ETCD();
   const support::RedisServer filter;
   const support::EtcdCluster arbiter;
-  expect_at_most(3 * kInTheClient, "hybrid:?filter=" + support::percent_encoded(filter.url()) +
-                                       "&arbiter=" + support::percent_encoded(arbiter.url()));
+  expect_at_most(2.5 * kInTheClient, "hybrid:?filter=" + support::percent_encoded(filter.url()) +
+                                         "&arbiter=" + support::percent_encoded(arbiter.url()));
 }
 
 TEST_F(HeldMemoryTest, OnFailover) {

@@ -28,6 +28,8 @@ port::AcquireRequest stored(port::AcquireRequest request, const Keeper::Use& use
 
 }  // namespace
 
+Error closed_error() { return {Errc::kClosed, "the client was closed"}; }
+
 std::string stored_name(const std::string& name, std::uint32_t epoch) {
   return name + std::string(kMark) + std::to_string(epoch);
 }
@@ -146,7 +148,7 @@ void Acquisitions::send(const EntryPtr& entry, port::Done<State> done) {
   auto on_told = [weak = weak_from_this(), entry, done = std::move(done)](
                      const Result<State>& answer, const std::string* stamp) {
     const auto self = weak.lock();
-    if (!self || self->closed_) return done(Error(Errc::kClosed, "the client was closed"));
+    if (!self || self->closed_) return done(closed_error());
     --self->asking_;
     self->on_answer(entry, answer, stamp, done);
   };
@@ -209,8 +211,7 @@ void Acquisitions::read_stamp() {
                    [weak = weak_from_this(), asked](const Result<std::string>& stamp) {
                      const auto self = weak.lock();
                      if (!self || self->closed_) {
-                       const Error closed(Errc::kClosed, "the client was closed");
-                       for (const Check& each : asked) each.done(closed);
+                       for (const Check& each : asked) each.done(closed_error());
                        return;
                      }
                      self->reading_ = false;
@@ -380,7 +381,7 @@ void Acquisitions::renew(std::vector<port::RenewItem> items, base::BootInstant d
 Result<Acquisitions::State> Acquisitions::renewed(const port::RenewItem& item,
                                                   const EntryPtr& entry,
                                                   const Result<State>& answer) {
-  if (closed_) return Error(Errc::kClosed, "the client was closed");
+  if (closed_) return closed_error();
   if (!answer) {
     if (!detail::is_transient(answer.error().code())) drop(entry);
     return answer;
@@ -429,9 +430,13 @@ void Acquisitions::drop(const EntryPtr& entry) {
 }
 
 void Acquisitions::close() {
-  const base::LocalLock lock(mutex_);
-  closed_ = true;
-  entries_.clear();
+  {
+    const base::LocalLock lock(mutex_);
+    closed_ = true;
+    entries_.clear();
+  }
+  // No further stamp is read for them.
+  for (const Check& each : std::exchange(unchecked_, {})) each.done(closed_error());
 }
 
 }  // namespace holdfast::stores::failover

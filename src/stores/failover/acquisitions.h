@@ -30,6 +30,8 @@
 
 namespace holdfast::stores::failover {
 
+Error closed_error();
+
 // A lock's name in an epoch, and back; nullopt: a lock of another epoch, or none of ours.
 std::string stored_name(const std::string& name, std::uint32_t epoch);
 std::optional<std::string> shown_name(const std::string& stored, std::uint32_t epoch);

@@ -20,12 +20,12 @@ namespace {
 
 using base::BootInstant;
 using failover::Acquisitions;
+using failover::closed_error;
 using failover::Keeper;
 using port::AcquisitionState;
 using port::Done;
 using port::EndStatus;
 
-Error closed_error() { return {Errc::kClosed, "the client was closed"}; }
 Error no_values() {
   return {Errc::kUnsupported, "a fail-over chain has no values: a switch would forget them"};
 }

@@ -272,7 +272,7 @@ void Gate::next_one(const std::string& name) {
     Lock& lock = lock_of(name);
     if (closed_ || lock.next || lock.queue.empty()) return;
     const EntryPtr entry = lock.queue.front();
-    lock.queue.pop_front();
+    lock.queue.erase(lock.queue.begin());
     if (is_dead(*entry)) {
       drop(entry);
       continue;

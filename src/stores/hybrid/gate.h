@@ -19,7 +19,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -94,7 +93,7 @@ class Gate : public std::enable_shared_from_this<Gate>, public port::Listener {
   using EntryPtr = std::shared_ptr<Entry>;
   struct Lock {
     EntryPtr next{};  // The waiter that is at the filter or at the arbiter.
-    std::deque<EntryPtr> queue{};
+    std::vector<EntryPtr> queue{};  // An empty deque takes 576 bytes.
     EntryPtr trying{};  // A try at the arbiter, and those that will hear the same.
     std::vector<EntryPtr> tries{};
     BootInstant busy_until{};  // The arbiter's "busy" is fresh until then.

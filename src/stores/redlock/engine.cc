@@ -169,7 +169,7 @@ void Engine::advance(const std::string& name) {
 
 // By the order of the queue: those behind the first one.
 void Engine::tell_waiting(Lock& lock) {
-  const std::deque<EntryPtr> queue = lock.queue;
+  const std::vector<EntryPtr> queue = lock.queue;
   for (const EntryPtr& entry : queue) {
     if (entry->request.may_wait) {
       entry->queued = true;
@@ -183,7 +183,7 @@ void Engine::tell_waiting(Lock& lock) {
 
 void Engine::start(const std::string& name, Lock& lock) {
   const EntryPtr entry = lock.queue.front();
-  lock.queue.pop_front();
+  lock.queue.erase(lock.queue.begin());
   lock.trying = entry;
   lock.hints = 0;
   entry->phase = Phase::kTrying;
@@ -415,7 +415,7 @@ void Engine::on_lost(const std::string& name, Lock& lock, const EntryPtr& entry,
 }
 
 void Engine::put_back(const std::string& name, Lock& lock, const EntryPtr& entry, bool busy) {
-  lock.queue.push_front(entry);
+  lock.queue.insert(lock.queue.begin(), entry);
   lock.pause = std::clamp(lock.pause * 2, kFirstPause, kLongestPause);
   auto pause = std::chrono::nanoseconds(jitter_.upper_half(lock.pause));
   const auto& free_in = entry->tried->free_in;

@@ -18,7 +18,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -118,7 +117,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   struct Lock {
     EntryPtr trying{};
     EntryPtr holder{};
-    std::deque<EntryPtr> queue{};
+    std::vector<EntryPtr> queue{};  // An empty deque takes 576 bytes.
     BootInstant next_try{};
     std::chrono::microseconds pause{};
     std::uint32_t hints = 0;  // A bit for each node.

@@ -367,9 +367,9 @@ void Engine::inspect(const std::string& name, BootInstant deadline,
         info.last_token = {0, last};
         if (!view->trace.empty()) info.last_break = port::to_public(port::read_trace(view->trace));
         if (const auto found = locks_.find(name); found != locks_.end()) {
-          std::deque<EntryPtr> waiters = found->second.queue;
+          std::vector<EntryPtr> waiters = found->second.queue;
           const EntryPtr& trying = found->second.trying;
-          if (trying && trying->queued) waiters.push_front(trying);
+          if (trying && trying->queued) waiters.insert(waiters.begin(), trying);
           for (const EntryPtr& entry : waiters) {
             WaiterInfo waiter;
             waiter.who = port::to_public(entry->request.owner);
