@@ -285,6 +285,46 @@ TEST_F(AccessTest, ObserversSeeNoIds) {
   }
 }
 
+// Whoever knows the value that a lock library gave its lock can release it.
+TEST_F(AccessTest, AValueOfALockLibraryIsForItsUserAndAdmins) {
+  start(
+      "app @ acquire:*\nother @ acquire:*\nviewer @ observe:*\nbreaker @ break:*\n"
+      "ops @ observe:* admin\n");
+  const Words look{"HF1", "inspect", "1", "hf1:{a}"};
+  const Words all{"HF1", "list", "0", "", "10", ""};
+  const auto app = as("app");
+  const auto viewer = as("viewer");
+  ASSERT_TRUE(viewer->ask(request({"SUBSCRIBE", "hf1:w:"})).starts_with("*3\r\n"));
+  ASSERT_EQ(app->ask(request({"SET", "a", "5ecret", "NX", "PX", "60000"})), "+OK\r\n");
+  const std::string event = viewer->receive();
+  EXPECT_NE(event.find("granted"), std::string::npos) << event;
+  EXPECT_NE(event.find("\"owner\":\"app\""), std::string::npos) << event;
+  EXPECT_EQ(event.find("5ecret"), std::string::npos) << event;
+  for (const char* user : {"viewer", "other", "breaker"}) {
+    const auto its = as(user);
+    EXPECT_EQ(its->ask(request({"GET", "a"})), "$20\r\nheld by another user\r\n") << user;
+    for (const Words& each : {look, all}) {
+      const std::string seen = its->ask(request(each));
+      EXPECT_EQ(seen.find("5ecret"), std::string::npos) << user << ": " << seen;
+      EXPECT_NE(seen.find("\"owner\":\"app\""), std::string::npos) << user << ": " << seen;
+    }
+  }
+  for (const char* user : {"app", "ops"}) {
+    EXPECT_EQ(as(user)->ask(request({"GET", "a"})), "$6\r\n5ecret\r\n") << user;
+    EXPECT_NE(as(user)->ask(request(look)).find("5ecret"), std::string::npos) << user;
+  }
+}
+
+TEST_F(AccessTest, AValueOfALockLibraryIsItsUsersAfterARestart) {
+  options_.journal = "sqlite:" + folder_.file("journal");
+  start("app @ acquire:*\nother @ acquire:*\n");
+  ASSERT_EQ(as("app")->ask(request({"SET", "a", "5ecret", "NX", "PX", "60000"})), "+OK\r\n");
+  server_.reset();
+  start("app @ acquire:*\nother @ acquire:*\n");
+  EXPECT_EQ(as("app")->ask(request({"GET", "a"})), "$6\r\n5ecret\r\n");
+  EXPECT_EQ(as("other")->ask(request({"GET", "a"})), "$20\r\nheld by another user\r\n");
+}
+
 TEST_F(AccessTest, NobodyListensToTheClientOfAnotherUser) {
   start("app @ acquire:*\nother @ acquire:*\n");
   const auto mine = as("app");

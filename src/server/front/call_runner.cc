@@ -201,7 +201,7 @@ std::size_t run_list(Service& service, const PendingReply& reply, const AccountP
                         for (const LockSight& each : *found) {
                           append_array(bytes, 2);
                           append_text(bytes, each.name);
-                          append_sight(bytes, each, {}, may(account, Right::kAcquire, each.name));
+                          append_sight(bytes, each, {}, account);
                         }
                         reply.give(std::move(bytes));
                       });
@@ -212,8 +212,7 @@ std::size_t run_inspect(Service& service, CommandContext& context, const Pending
   return service.inspect(call.name, [&context, reply, account](const Result<LockSight>& sight) {
     if (!sight) return reply.fail(sight.error());
     std::string bytes;
-    append_sight(bytes, *sight, context.last_token(sight->name),
-                 may(account, Right::kAcquire, sight->name));
+    append_sight(bytes, *sight, context.last_token(sight->name), account);
     reply.give(std::move(bytes));
   });
 }

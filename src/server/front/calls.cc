@@ -10,6 +10,7 @@
 #include "src/base/lock_name.h"
 #include "src/base/random.h"
 #include "src/port/outcome.h"
+#include "src/server/front/libraries/library_owner.h"
 #include "src/server/front/reply_writer.h"
 
 namespace holdfast::server {
@@ -290,17 +291,20 @@ char kind_letter(ModeKind kind) {
   return kind == ModeKind::kPermits ? 'p' : kind == ModeKind::kShared ? 's' : 'e';
 }
 
-void append_ticket(std::string& text, const machine::TicketImage& ticket) {
+void append_ticket(std::string& text, const machine::TicketImage& ticket,
+                   const AccountPtr& account) {
   text += ticket.held ? "h " : "w ";
   text += ticket.system ? 'x' : kind_letter(ticket.mode.kind);
   text += ' ' + std::to_string(ticket.mode.permits) + ' ' + std::to_string(ticket.order) + ' ' +
           std::to_string(ticket.seq) + ' ' + std::to_string(ticket.lease.count()) + ' ' +
-          std::to_string(ticket.token.counter) + " - - " + port::write_owner(ticket.owner);
+          std::to_string(ticket.token.counter) + " - - " +
+          port::write_owner(shown_owner(account, ticket.owner));
 }
 
 }  // namespace
 
-std::optional<std::string> event_text(const machine::Effect& effect, Instant at) {
+std::optional<std::string> event_text(const machine::Effect& effect, Instant at,
+                                      const machine::OwnerPtr& owner) {
   const auto event = port::to_event(effect, at);
   if (!event) return std::nullopt;
   std::string_view word;
@@ -316,7 +320,7 @@ std::optional<std::string> event_text(const machine::Effect& effect, Instant at)
   }
   return std::string(word) + ' ' + std::to_string(event->token.counter) + ' ' +
          std::to_string(event->time_left.count()) + ' ' + std::to_string(event->name.size()) + ' ' +
-         event->name + ' ' + port::write_owner(effect.owner);
+         event->name + ' ' + port::write_owner(owner);
 }
 
 std::string channel_of(std::string_view client) { return "hf1:@" + std::string(client); }
@@ -422,7 +426,8 @@ std::string failure_text(const Error& error) {
 }
 
 void append_sight(std::string& out, const LockSight& sight, std::optional<machine::Token> last,
-                  bool shows_ids) {
+                  const AccountPtr& account) {
+  const bool shows_ids = may(account, Right::kAcquire, sight.name);
   std::string record;
   std::string tickets;
   std::size_t parts[3] = {0, 0, 0};  // Items of the tickets, the holders, the waiters.
@@ -436,7 +441,7 @@ void append_sight(std::string& out, const LockSight& sight, std::optional<machin
     for (const machine::TicketImage& ticket : lock.tickets) {
       const std::string id = shows_ids ? id_text(ticket.id) : id_text({0, ++place});
       std::string text;
-      append_ticket(text, ticket);
+      append_ticket(text, ticket, account);
       append_text(tickets, id);
       append_text(tickets, text);
       parts[0] += 2;

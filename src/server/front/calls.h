@@ -18,6 +18,7 @@
 
 #include "holdfast/result.h"
 #include "src/machine/types.h"
+#include "src/server/access/account.h"
 #include "src/server/front/request_reader.h"
 #include "src/server/requests.h"
 
@@ -75,8 +76,9 @@ std::string failure_text(const Error& error);
 
 // The reply to `inspect`: six items. `last`: the last token of a lock that is free. Without the
 // right to acquire, the ids of acquisitions are not shown: a user who has one can end its hold.
+// Neither are the values of other users' lock libraries.
 void append_sight(std::string& out, const LockSight& sight, std::optional<machine::Token> last,
-                  bool shows_ids);
+                  const AccountPtr& account);
 
 // "granted <id> <token> <seq> <lease>", "hint <id>" or "delayed <id> <opens in>". A client ignores
 // a word that it does not know.
@@ -84,7 +86,9 @@ std::string push_text(const port::Push& push);
 
 // "<kind> <token> <rest of the lease in ms> <bytes of the name> <name> <owner as JSON>".
 // nullopt: it is no event for a watch. A message has "event <bytes of the prefix> " before it.
-std::optional<std::string> event_text(const machine::Effect& effect, machine::Instant at);
+// `owner`: the effect's, as the listener may see it.
+std::optional<std::string> event_text(const machine::Effect& effect, machine::Instant at,
+                                      const machine::OwnerPtr& owner);
 
 std::string channel_of(std::string_view client);      // "hf1:@<client>"
 std::string value_channel_of(std::string_view name);  // "hf1:{<name>}:v"

@@ -204,6 +204,15 @@ void Connection::push(std::string_view bytes) {
   if (!std::exchange(queued_, true)) owner_.flush_later(shared_from_this());
 }
 
+void Connection::push_message(std::string_view channel, std::string_view payload) {
+  std::string bytes;
+  append_push(bytes, protocol, 3);
+  append_text(bytes, "message");
+  append_text(bytes, channel);
+  append_text(bytes, payload);
+  push(bytes);
+}
+
 void Connection::close_after_replies() {
   ending_ = true;
   if (!std::exchange(queued_, true)) owner_.flush_later(shared_from_this());

@@ -100,6 +100,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Outside the order of the replies. Without a shard, the connection has every reply that is known
   // by now before it, because the message may be about a subscription.
   void push(std::string_view bytes);
+  void push_message(std::string_view channel, std::string_view payload);
   // Closes once all replies so far are written.
   void close_after_replies();
   void flush();

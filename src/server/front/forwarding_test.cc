@@ -490,7 +490,7 @@ TEST_F(ForwardingAccessTest, TheLeaderJudgesTheClientsOwnUser) {
   EXPECT_TRUE(app.ask(set("other", "me", "60000")).starts_with("-NOPERM"));
   const Socket looker(stand_in.address());
   ASSERT_EQ(looker.ask(request({"HELLO", "2", "AUTH", "looker", "secret"})).substr(0, 3), "*14");
-  EXPECT_EQ(looker.ask(request({"GET", "orders/1"})), "$2\r\nme\r\n");
+  EXPECT_EQ(looker.ask(request({"GET", "orders/1"})), "$20\r\nheld by another user\r\n");
   EXPECT_TRUE(looker.ask(set("orders/2", "me", "60000")).starts_with("-NOPERM"));
   const Socket stranger(stand_in.address());
   EXPECT_TRUE(stranger.ask(request({"GET", "orders/1"})).starts_with("-NOAUTH"));
@@ -515,7 +515,7 @@ TEST_F(ForwardingAccessTest, AConnectionThatLogsInAgainHasTheRightsOfTheNewUser)
   ASSERT_EQ(there.ask(set("a", "me", "60000")), "+OK\r\n");
   ASSERT_EQ(there.ask(as_looker), "+OK\r\n");
   EXPECT_TRUE(there.ask(set("b", "me", "60000")).starts_with("-NOPERM"));
-  EXPECT_EQ(there.ask(request({"GET", "a"})), "$2\r\nme\r\n");
+  EXPECT_EQ(there.ask(request({"GET", "a"})), "$20\r\nheld by another user\r\n");
   ASSERT_EQ(there.ask(as_app), "+OK\r\n");
   EXPECT_EQ(there.ask(set("b", "me", "60000")), "+OK\r\n");
   // Before the leader is connected.

@@ -27,6 +27,7 @@
 #include "src/server/front/connection.h"
 #include "src/server/front/forwarder.h"
 #include "src/server/front/libraries/library_locks.h"
+#include "src/server/front/libraries/library_owner.h"
 #include "src/server/front/listen_address.h"
 #include "src/server/front/operator_calls.h"
 #include "src/server/front/reply_writer.h"
@@ -474,12 +475,7 @@ void Front::Impl::unsubscribe(Connection& connection, const std::string& channel
 void Front::Impl::tell(std::uint32_t shard, const std::string& channel, std::string_view payload) {
   for (Connection* each : subscriptions.of(channel)) {
     if (each->attached && each->shard != shard) continue;
-    std::string bytes;
-    append_push(bytes, each->protocol, 3);
-    append_text(bytes, "message");
-    append_text(bytes, channel);
-    append_text(bytes, payload);
-    each->push(bytes);
+    each->push_message(channel, payload);
   }
 }
 
@@ -487,11 +483,14 @@ void Front::Impl::tell_watches(std::uint32_t shard, const machine::Effect& effec
                                machine::Instant at) {
   const std::vector<std::string> prefixes = watched.of(effect.name);
   if (prefixes.empty()) return;
-  const auto event = event_text(effect, at);
-  if (!event) return;
   for (const std::string& prefix : prefixes) {
-    tell(shard, std::string(kWatchChannel) + prefix,
-         "event " + std::to_string(prefix.size()) + ' ' + *event);
+    const std::string channel = std::string(kWatchChannel) + prefix;
+    for (Connection* each : subscriptions.of(channel)) {
+      if (each->attached && each->shard != shard) continue;
+      const auto event = event_text(effect, at, shown_owner(each->account, effect.owner));
+      if (!event) return;
+      each->push_message(channel, "event " + std::to_string(prefix.size()) + ' ' + *event);
+    }
   }
 }
 

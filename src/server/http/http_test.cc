@@ -19,6 +19,7 @@ using nlohmann::json;
 using testing::Got;
 using testing::HttpTest;
 using testing::receive;
+using testing::request;
 using testing::Socket;
 
 TEST_F(HttpTest, TellsThatItWorks) {
@@ -464,6 +465,18 @@ TEST_F(HttpTest, AsksForAUserAndItsRights) {
       post("/v1/locks/mine%2F1/break", {{"token", grant["token"]}, {"reason", "x"}}, app).status,
       403);
   EXPECT_EQ(get("/v1/locks/mine%2F1", look).status, 200);
+}
+
+TEST_F(HttpTest, AValueOfALockLibraryIsForItsUserAndAdmins) {
+  open({}, "app @ acquire:*\nlook @ observe:*\nops @ observe:* admin\n");
+  ASSERT_EQ(as("app")->ask(request({"SET", "a", "5ecret", "NX", "PX", "60000"})), "+OK\r\n");
+  const std::pair<const char*, const char*> users[] = {
+      {"YXBwOnNlY3JldA==", "5ecret"}, {"bG9vazpzZWNyZXQ=", "app"}, {"b3BzOnNlY3JldA==", "5ecret"}};
+  for (const auto& [login, owner] : users) {
+    const std::string header = std::string("Authorization: Basic ") + login + "\r\n";
+    EXPECT_EQ(get("/v1/locks/a", header).parsed()["holders"][0]["owner"], owner);
+    EXPECT_EQ(get("/v1/locks", header).parsed()["locks"][0]["holders"][0]["owner"], owner);
+  }
 }
 
 TEST_F(HttpTest, AWrongPasswordIsToldToOperatorsButNoNameThatMayBeOne) {

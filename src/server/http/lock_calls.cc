@@ -14,6 +14,7 @@
 #include "src/base/lock_name.h"
 #include "src/base/random.h"
 #include "src/port/outcome.h"
+#include "src/server/front/libraries/library_owner.h"
 #include "src/server/http/routes.h"
 #include "src/server/id_numbers.h"
 
@@ -389,7 +390,8 @@ void next_ids(const std::shared_ptr<LockCall>& call, Fields& fields) {
       });
 }
 
-json ticket_json(const machine::TicketImage& ticket, machine::Instant at) {
+json ticket_json(const machine::TicketImage& ticket, machine::Instant at,
+                 const AccountPtr& account) {
   json out = {
       {"mode", ticket.mode.kind == machine::ModeKind::kShared      ? "shared"
                : ticket.mode.kind == machine::ModeKind::kExclusive ? "exclusive"
@@ -400,7 +402,7 @@ json ticket_json(const machine::TicketImage& ticket, machine::Instant at) {
     out["lock_delay_ms"] = delay.count();
   }
   if (ticket.owner != nullptr) {
-    out["owner"] = ticket.owner->owner;
+    out["owner"] = shown_owner(account, ticket.owner)->owner;
     out["host"] = ticket.owner->host;
     out["pid"] = ticket.owner->pid;
     out["program"] = ticket.owner->program;
@@ -414,7 +416,7 @@ json ticket_json(const machine::TicketImage& ticket, machine::Instant at) {
 constexpr std::size_t kShownTickets = 100;
 
 // Ids are never shown: who has one can end that hold.
-json sight_json(const LockSight& sight) {
+json sight_json(const LockSight& sight, const AccountPtr& account) {
   json holders = json::array();
   json queue = json::array();
   std::size_t holding = 0;
@@ -422,7 +424,7 @@ json sight_json(const LockSight& sight) {
   if (sight.lock) {
     for (const auto& ticket : sight.lock->tickets) {
       if (ticket.system || ++(ticket.held ? holding : waiting) > kShownTickets) continue;
-      (ticket.held ? holders : queue).push_back(ticket_json(ticket, sight.at));
+      (ticket.held ? holders : queue).push_back(ticket_json(ticket, sight.at, account));
     }
   }
   json out = {{"name", sight.name},
@@ -475,13 +477,13 @@ std::optional<std::string> read_after(const std::string& text) {
   return name;
 }
 
-HttpAnswer page_answer(Page& page) {
+HttpAnswer page_answer(Page& page, const AccountPtr& account) {
   if (page.failure) return failed(*page.failure);
   std::sort(page.sights.begin(), page.sights.end(),
             [](const LockSight& one, const LockSight& other) { return one.name < other.name; });
   if (page.sights.size() > page.limit) page.sights.resize(page.limit);
   json locks = json::array();
-  for (const LockSight& each : page.sights) locks.push_back(sight_json(each));
+  for (const LockSight& each : page.sights) locks.push_back(sight_json(each, account));
   json out = {{"locks", locks}};
   if (page.sights.size() == page.limit) out["next_after"] = after_text(page.sights.back().name);
   if (!page.elsewhere.empty()) out["elsewhere"] = std::move(page.elsewhere);
@@ -504,7 +506,7 @@ void list_shards(const HttpScene& scene, const std::shared_ptr<LockCall>& call,
       } else {
         std::move(sights->begin(), sights->end(), std::back_inserter(page->sights));
       }
-      if (--page->left == 0) call->done(page_answer(*page));
+      if (--page->left == 0) call->done(page_answer(*page, call->caller.account));
     });
   }
 }
@@ -545,7 +547,7 @@ void inspect(const std::shared_ptr<LockCall>& call) {
     if (!sight) return call->done(failed(sight.error()));
     LockSight named = *sight;
     named.name = call->name;
-    call->done(as_json(200, sight_json(named)));
+    call->done(as_json(200, sight_json(named, call->caller.account)));
   });
 }
 

@@ -11,6 +11,7 @@
 
 #include "holdfast/detail/number.h"
 #include "src/server/front/commands.h"
+#include "src/server/front/libraries/library_owner.h"
 #include "src/server/front/libraries/library_scripts.h"
 #include "src/server/front/libraries/library_steps.h"
 #include "src/server/front/libraries/sha1.h"
@@ -81,7 +82,9 @@ void get(const Input& input) {
   const PendingReply reply(input.connection);
   look(input.service, reply, std::string(input.word(1)), [reply](const MaybeHolder& seen) {
     if (!seen) return give_nothing(reply);
-    reply.text(seen->by_value ? seen->value : "held by a client of Holdfast");
+    if (!seen->by_value) return reply.text("held by a client of Holdfast");
+    const bool its = may_see_owner(reply.connection().account, seen->owner);
+    reply.text(its ? seen->value : "held by another user");
   });
 }
 

@@ -8,6 +8,7 @@
 #include "holdfast/detail/percent.h"
 #include "src/base/lock_name.h"
 #include "src/base/random.h"
+#include "src/server/front/libraries/library_owner.h"
 
 namespace holdfast::server {
 
@@ -21,12 +22,9 @@ using machine::Duration;
 using machine::Outcome;
 using std::chrono::milliseconds;
 
-// Whoever holds by a value is shown as this program. Holdfast's own clients never name it.
-constexpr std::string_view kProgram = "a lock library for Redis";
 constexpr std::string_view kClient = "lock-libraries";
 constexpr std::size_t kLongestValue = 512;
 constexpr milliseconds kShortestLease{100};
-bool stays(char c) { return c > ' ' && c < 0x7f && c != '%' && c != '"' && c != '\\'; }
 
 // nullopt: the lock is free.
 MaybeHolder holder_of(const LockSight& sight) {
@@ -37,9 +35,10 @@ MaybeHolder holder_of(const LockSight& sight) {
                          .seq = ticket.seq,
                          .left = ticket.lease_end - sight.at,
                          .lock_value = sight.lock->value};
-    if (ticket.owner && ticket.owner->program == kProgram) {
+    if (is_library_owner(ticket.owner)) {
       holder.by_value = true;
-      holder.value = detail::percent_decode(ticket.owner->owner).value_or("");
+      holder.value = value_of(*ticket.owner);
+      holder.owner = ticket.owner;
     }
     return holder;
   }
@@ -151,14 +150,8 @@ Request release_request(const std::string& name, const LibraryHolder& holder) {
 }
 
 machine::OwnerPtr owner_of_value(const Connection& connection, std::string_view value) {
-  machine::OwnerInfo owner;
-  owner.owner = detail::percent_encode(value, stays);
-  owner.host = detail::percent_encode(connection.name, stays);
-  owner.program = kProgram;
-  owner.since_unix_ms =
-      std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-          .count();
-  return std::make_shared<const machine::OwnerInfo>(std::move(owner));
+  const AccountPtr& account = connection.account;
+  return library_owner(value, account ? account->user->name : std::string(), connection.name);
 }
 
 namespace {

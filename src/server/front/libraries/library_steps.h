@@ -28,7 +28,8 @@ struct LibraryHolder {
   std::string value{};
   std::uint64_t seq = 0;
   machine::Duration left{};
-  std::string lock_value{};  // The value beside the lock.
+  std::string lock_value{};   // The value beside the lock.
+  machine::OwnerPtr owner{};  // If by_value.
 
   bool is(std::string_view one) const { return by_value && value == one; }
   std::int64_t left_ms() const;
