@@ -187,8 +187,8 @@ are more; stderr names them (damaged, or of a later version) or counts them (abo
 
 constexpr std::string_view kStatus = R"(holdfast status [options] NAME
 
-Tells whether the lock is held, by whom, with which token and for how long. Exit status 0: held; 1:
-free; 125: unknown (the store does not answer, or an argument is wrong).
+Tells whether the lock is held, by whom, with which token and for how long. Exit status 0: held, or
+closed by a lock-delay; 1: free; 125: unknown (the store does not answer, or an argument is wrong).
 
   -q, --quiet       print nothing: only the exit status tells
   --json            print the object that 'holdfast inspect --json' prints

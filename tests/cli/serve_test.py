@@ -332,6 +332,7 @@ class RefusalTest(ServeCase):
         running = self.run_locked("--ttl", "1s", "--lock-delay", "50s", "job", "--", "sleep", "60")
         running.event("started")
         self.assertNotIn("lock-delay", ask(0)[2]["message"])
+        self.assertNotIn("opens_in_ms", json.loads(self.get(said, "/v1/locks/job")))
         running.signal(signal.SIGKILL)
         running.status()
         self.until(lambda: "nobody holds the lock any more" in ask(0)[2]["message"], "its lease is over")
@@ -342,6 +343,7 @@ class RefusalTest(ServeCase):
             self.assertTrue(40 <= int(later) <= 50, later)
         seen = json.loads(self.get(said, "/v1/locks/job"))
         self.assertEqual((seen["holders"][0]["lock_delay_ms"], seen["queue"]), (50000, []))
+        self.assertTrue(40_000 < seen["opens_in_ms"] <= 50_000, seen)
 
     def test_a_waiter_is_told_that_only_a_lock_delay_keeps_a_lock_closed(self):
         self.start()
@@ -360,6 +362,46 @@ class RefusalTest(ServeCase):
         self.assertIn("did not get 'job' within 1s; its lock-delay keeps it closed for", done.stderr)
         self.ok("break", "job", "--token", self.inspect("job")["token"])
         self.ok("run", "--no-wait", "job", "--", "true")
+
+    def test_a_lock_in_its_lock_delay_is_not_called_held(self):
+        self.start()
+        running = self.run_locked("--ttl", "1s", "--lock-delay", "50s", "job", "--", "sleep", "60")
+        running.event("started")
+        pid = self.inspect("job")["pid"]
+        self.assertIn("held by", self.ok("status", "job").stdout)
+        running.signal(signal.SIGKILL)
+        running.status()
+        self.until(lambda: "opens_in_ms" in self.inspect("job"), "its lease is over")
+        told = self.ok("status", "job").stdout
+        self.assertRegex(told, r"job: free after a lock-delay of [34]\d")
+        self.assertRegex(told, rf"job: last held by .*\(pid {pid}\), token [\d.]+\n")
+        self.assertNotIn(": held", told)
+        self.assertTrue(self.inspect("job")["opens_in_ms"] <= 50_000)
+        self.assertRegex(self.ok("ls").stdout, r"job +lock-delay +")
+        self.assertIn("job: held by nobody", self.ok("inspect", "job").stdout)
+        for command in ("run", "acquire"):
+            done = self.holdfast(command, "--no-wait", "job", *(("--", "true") if command == "run" else ()))
+            self.assertEqual(done.returncode, 124)
+            self.assertRegex(done.stderr, rf"'job' is held by nobody, last by .*pid {pid}, since .*; its "
+                                          "lock-delay keeps it closed for [34]")
+        trying = self.run_locked("--no-wait", "job", "--", "true")
+        event = trying.event("timeout")
+        self.assertTrue(30_000 < event["opens_in_ms"] <= 50_000, event)
+        self.assertEqual(event["holders"][0]["pid"], pid)
+
+    def test_waiting_for_a_lock_in_its_lock_delay_is_told_once(self):
+        self.start()
+        running = self.run_locked("--ttl", "1s", "--lock-delay", "50s", "job", "--", "sleep", "60")
+        running.event("started")
+        running.signal(signal.SIGKILL)
+        running.status()
+        self.until(lambda: "opens_in_ms" in self.inspect("job"), "its lease is over")
+        done = self.holdfast("run", "--json-fd", "1", "--wait", "3s", "job", "--", "true")
+        self.assertEqual(done.returncode, 124, done.stderr)
+        events = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([each["event"] for each in events], ["waiting", "timeout"])
+        for each in events:
+            self.assertTrue(30_000 < each["opens_in_ms"] <= 50_000, each)
 
     def test_http_beyond_loopback_needs_users(self):
         done = self.holdfast("serve", "--listen", "127.0.0.1:0", "--journal", "memory:", "--http",

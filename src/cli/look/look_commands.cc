@@ -35,10 +35,12 @@ std::string ls_text(const std::vector<LockInfo>& locks, const std::vector<Finish
     if (lock.holders.empty()) {
       table.add({printable(lock.name), "-", "-", "-", "-", "-", "-", waiting, ""});
     }
+    // Nobody holds it any more: the row tells who did, and when the lock is free.
+    const bool closed = lock.opens_in() > Duration::zero();
     for (const HolderInfo& holder : lock.holders) {
-      table.add({printable(lock.name), mode_text(holder.mode), who_text(holder.who),
-                 host_text(holder.who), pid_text(holder.who), since_text(holder.who),
-                 left_text(holder), waiting, printable(holder.who.reason)});
+      table.add({printable(lock.name), closed ? "lock-delay" : mode_text(holder.mode),
+                 who_text(holder.who), host_text(holder.who), pid_text(holder.who),
+                 since_text(holder.who), left_text(holder), waiting, printable(holder.who.reason)});
     }
   }
   for (const Finished& once : finished) {
@@ -53,7 +55,9 @@ std::string ls_text(const std::vector<LockInfo>& locks, const std::vector<Finish
 constexpr char kNoTrace[] = "; the store keeps no record of its last holder\n";
 
 std::string inspect_text(const LockInfo& info) {
-  std::string out = printable(info.name) + ": " + (info.holders.empty() ? "free" : "held");
+  const bool closed = info.opens_in() > Duration::zero();
+  std::string out = printable(info.name) + ": ";
+  out += closed ? "held by nobody" : info.holders.empty() ? "free" : "held";
   if (info.last_token != Token{}) {
     out += ", last token " + info.last_token.to_string() + "\n";
   } else {
@@ -62,9 +66,9 @@ std::string inspect_text(const LockInfo& info) {
   if (!info.holders.empty() || !info.waiters.empty()) {
     Table table({"", "WHO", "HOST", "PID", "MODE", "SINCE", "LEFT", "TOKEN", "REASON"});
     for (const HolderInfo& holder : info.holders) {
-      table.add({"holder", who_text(holder.who), host_text(holder.who), pid_text(holder.who),
-                 mode_text(holder.mode), since_text(holder.who), left_text(holder),
-                 token_text(holder.token), why_text(holder.who)});
+      table.add({closed ? "last holder" : "holder", who_text(holder.who), host_text(holder.who),
+                 pid_text(holder.who), mode_text(holder.mode), since_text(holder.who),
+                 left_text(holder), token_text(holder.token), why_text(holder.who)});
     }
     std::size_t place = 0;
     for (const WaiterInfo& waiter : info.waiters) {

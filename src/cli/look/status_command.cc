@@ -3,6 +3,7 @@
 #include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
 #include "src/cli/look/who.h"
+#include "src/cli/options/duration.h"
 #include "src/cli/options/settings.h"
 #include "src/cli/text/json.h"
 #include "src/cli/text/output.h"
@@ -12,16 +13,20 @@ namespace holdfast::cli {
 namespace {
 
 std::string holder_text(const HolderInfo& holder) {
-  std::string out = "held by " + sentence_of(holder.who);
-  out += ", token " + (holder.token == Token{} ? "-" : holder.token.to_string());
-  return out + ", " + left_text(holder) + " left";
+  return sentence_of(holder.who) + ", token " + token_text(holder.token);
 }
 
 std::string status_text(const std::string& name, const std::optional<LockInfo>& info) {
   const std::string begin = printable(name) + ": ";
   std::string out;
   if (info) {
-    for (const HolderInfo& holder : info->holders) out += begin + holder_text(holder) + "\n";
+    const Duration opens_in = info->opens_in();
+    const bool closed = opens_in > Duration::zero();
+    if (closed) out = begin + "free after a lock-delay of " + format_duration(opens_in) + "\n";
+    for (const HolderInfo& holder : info->holders) {
+      out += begin + (closed ? "last held by " : "held by ") + holder_text(holder) +
+             (closed ? "" : ", " + left_text(holder) + " left") + "\n";
+    }
   }
   if (out.empty()) out = begin + "free\n";
   if (info && !info->waiters.empty()) {

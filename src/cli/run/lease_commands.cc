@@ -69,9 +69,7 @@ std::optional<Lease> Asking::take(const std::string& program, bool auto_renew, i
     status = kExitSignalBase + outcome.signal;
   } else if (outcome.error) {
     const bool timed_out = outcome.error->code() == Errc::kTimedOut;
-    if (timed_out) {
-      narrator_.note(did_not_get(options_.lock.name, options_.lock.wait) + outcome.still_closed);
-    }
+    if (timed_out) narrator_.note(outcome.in_vain);
     status = timed_out ? kExitTimeout : fail(*outcome.error, settings_.shown_store);
   }
   return std::move(outcome.lease);

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "holdfast/detail/transient.h"
 #include "holdfast/stores.h"
@@ -59,6 +60,13 @@ std::string opened_within(const std::string& url, std::optional<Duration> wait) 
 
 std::int64_t steady_ms() {
   return std::chrono::floor<Duration>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// nullopt: somebody holds the lock, or it is not known.
+std::optional<LockInfo> closed_by_delay(const Client& client, const std::string& name) {
+  auto info = client.inspect(name);
+  if (!info || !*info || (*info)->opens_in() == Duration::zero()) return std::nullopt;
+  return *std::move(info);
 }
 
 // The rest of the wait once the store is open: at least a little, because zero means no wait.
@@ -124,10 +132,18 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
     shared->queued = true;
     shared->bell.ring();
   };
-  if (!request_.proclaim) return client->acquire(name, request_.lock.mode, std::move(how));
-  auto leading = client->election(name).campaign(*request_.proclaim, std::move(how));
-  if (!leading) return leading.error();
-  return std::move(leading->lease());
+  if (request_.proclaim) {
+    auto leading = client->election(name).campaign(*request_.proclaim, std::move(how));
+    if (!leading) return leading.error();
+    return std::move(leading->lease());
+  }
+  const bool waits = how.wait != Duration::zero();
+  auto lease = client->acquire(name, request_.lock.mode, std::move(how));
+  // Only waiters are told of a lock-delay by the store itself.
+  const bool busy = !waits && !lease && lease.error().code() == Errc::kTimedOut;
+  if (busy) shared->closed = closed_by_delay(*client, name);
+  if (shared->closed) shared->opens_at_ms = steady_ms() + shared->closed->opens_in().count();
+  return lease;
 }
 
 namespace {
@@ -217,13 +233,20 @@ AttemptOutcome LockAttempt::outcome(std::optional<AttemptOutcome> stopped) {
     out.lease.emplace(*std::move(result));
   } else {
     out.error = result.error();
-    out.still_closed = still_closed();
+    out.in_vain = in_vain();
+    if (shared_->closed) out.closed["holders"] = to_json(*shared_->closed)["holders"];
+    if (opens_in() > Duration::zero()) out.closed["opens_in_ms"] = opens_in().count();
     unanswered_ = detail::is_transient(result.error().code());
   }
   return out;
 }
 
-void LockAttempt::tell_waiting() const {
+// Once, and again when a lock-delay begins. The store may tell of one that the look showed already,
+// so an end that is no later is no news.
+void LockAttempt::tell_waiting() {
+  constexpr std::int64_t kSameMs = 1'000;
+  const bool is_known = shared_->opens_at_ms <= told_opens_at_ms_ + kSameMs;
+  if (std::exchange(told_waiting_, true) && is_known) return;
   const std::uint32_t ahead = shared_->ahead;
   Json more;
   more["waiting_before"] = ahead;
@@ -233,7 +256,10 @@ void LockAttempt::tell_waiting() const {
   if (info && *info) {
     who = describe_holders(**info);
     more["holders"] = to_json(**info)["holders"];
+    const Duration left = (*info)->opens_in();
+    if (left > Duration::zero()) shared_->opens_at_ms = steady_ms() + left.count();
   }
+  told_opens_at_ms_ = shared_->opens_at_ms;
   const Duration opens_in = this->opens_in();
   if (opens_in > Duration::zero()) more["opens_in_ms"] = opens_in.count();
   narrator_.event("waiting", {}, more);
@@ -256,6 +282,19 @@ std::string LockAttempt::still_closed() const {
          " more, unless 'holdfast break' ends it";
 }
 
+std::string LockAttempt::in_vain() const {
+  const std::string name = in_quotes(request_.lock.name);
+  const auto& wait = request_.lock.wait;
+  if (wait && *wait > Duration::zero()) {
+    return "did not get " + name + " within " + format_duration(*wait) + still_closed();
+  }
+  if (!shared_->closed) {
+    return name + " is held by somebody else ('holdfast inspect' tells by whom)";
+  }
+  return name + " is held by nobody, last by " + describe_holders(*shared_->closed) +
+         still_closed();
+}
+
 Result<void> release_lease(Lease& lease) {
   const Nanos until = lease.deadline_boottime();
   const bool ours = boottime_now() < until;
@@ -264,13 +303,6 @@ Result<void> release_lease(Lease& lease) {
   if (released || released.error().code() != Errc::kLost || !ran_out) return released;
   return Error(Errc::kUnavailable,
                "the store did not answer before the lease ended: " + released.error().message());
-}
-
-std::string did_not_get(const std::string& name, std::optional<Duration> wait) {
-  if (!wait || *wait == Duration::zero()) {
-    return in_quotes(name) + " is held by somebody else ('holdfast inspect' tells by whom)";
-  }
-  return "did not get " + in_quotes(name) + " within " + format_duration(*wait);
 }
 
 std::string describe_holders(const LockInfo& info) {

@@ -49,7 +49,9 @@ struct AttemptOutcome {
   std::optional<HolderInfo> around;  // LockRequest::reenter: it holds the lock.
   std::optional<Error> error;
   int signal = 0;
-  std::string still_closed;  // "; its lock-delay keeps ...", where the waiter was told so.
+  // In words, that the wait was over first, and the lock-delay that keeps the lock closed.
+  std::string in_vain;
+  Json closed = Json::object();  // For an event: the lock-delay, and who held the lock last.
 };
 
 class LockAttempt {
@@ -75,6 +77,7 @@ class LockAttempt {
     std::atomic<bool> queued{false};
     std::atomic<std::uint32_t> ahead{0};
     std::atomic<std::int64_t> opens_at_ms{0};  // The end of a lock-delay, on the steady clock.
+    std::optional<LockInfo> closed;            // By a lock-delay alone, after a try without a wait.
     Bell bell;
     std::atomic<bool> done{false};
   };
@@ -84,9 +87,10 @@ class LockAttempt {
   void ask_aside(const std::shared_ptr<Shared>& shared, std::stop_token cancel) const;
   // The outcome if something ends the wait from outside; nullopt: nothing yet.
   std::optional<AttemptOutcome> look_around(int guard_fd);
-  void tell_waiting() const;
+  void tell_waiting();
   Duration opens_in() const;
   std::string still_closed() const;
+  std::string in_vain() const;
   AttemptOutcome outcome(std::optional<AttemptOutcome> stopped);
 
   const Signals& signals_;
@@ -94,15 +98,14 @@ class LockAttempt {
   LockRequest request_;
   std::shared_ptr<Shared> shared_;
   bool unanswered_ = false;  // The store had its time, and did not use it.
+  bool told_waiting_ = false;
+  std::int64_t told_opens_at_ms_ = 0;
 };
 
 // Releases the lease. kLost and kBroken: it was no longer ours. A lease that ends while the store
 // does not answer was ours until then, and gives kUnavailable. Not guaranteed: that the store had
 // not ended it before, if it reports this only after the lease's end.
 Result<void> release_lease(Lease& lease);
-
-// In words, that the wait for it was over first.
-std::string did_not_get(const std::string& name, std::optional<Duration> wait);
 
 // "alice@web1 (pid 12, since 10:02:11, nightly)", of the first holders; empty: none.
 std::string describe_holders(const LockInfo& info);

@@ -328,9 +328,8 @@ int Run::not_acquired(const AttemptOutcome& outcome) {
   if (detail::is_transient(code) || code == Errc::kLost) round_end_ = RoundEnd::kAway;
   if (code != Errc::kTimedOut) return own_failure(*outcome.error);
   figures_.outcome = RunOutcome::kTimeout;
-  narrator_.event("timeout");
-  narrator_.note(did_not_get(plan_.options.lock.name, plan_.options.lock.wait) +
-                 outcome.still_closed);
+  narrator_.event("timeout", {}, outcome.closed);
+  narrator_.note(outcome.in_vain);
   return plan_.codes.timeout;
 }
 

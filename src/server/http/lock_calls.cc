@@ -421,8 +421,16 @@ json sight_json(const LockSight& sight, const AccountPtr& account) {
   json queue = json::array();
   std::size_t holding = 0;
   std::size_t waiting = 0;
+  // Until the lock is free, where each holder is in its lock-delay.
+  machine::Duration opens_in{};
+  bool counts = false;
   if (sight.lock) {
     for (const auto& ticket : sight.lock->tickets) {
+      if (ticket.held && !ticket.system) {
+        const machine::Duration left = ticket.lease_end - sight.at;
+        counts = counts || left > port::delay_of(ticket);
+        opens_in = std::max(opens_in, left);
+      }
       if (ticket.system || ++(ticket.held ? holding : waiting) > kShownTickets) continue;
       (ticket.held ? holders : queue).push_back(ticket_json(ticket, sight.at, account));
     }
@@ -432,6 +440,7 @@ json sight_json(const LockSight& sight, const AccountPtr& account) {
               {"waiting", waiting},
               {"holders", holders},
               {"queue", queue}};
+  if (!counts && millis(opens_in) > 0) out["opens_in_ms"] = millis(opens_in);
   if (sight.last_break) {
     out["last_break"] = {{"token", std::to_string(sight.last_break->token.counter)}};
     if (sight.last_break->by != nullptr) {
