@@ -145,27 +145,56 @@ std::optional<std::vector<Missing>> find_missing(const DoctorOptions& options,
   return missing;
 }
 
-// Names the stores that guarantee it when set up by their pages, and what to do without them. Where
-// the URL has a recipe= and its store is among them, the recipe is the reason.
+// A way to get a guarantee on a store that has it in some set-ups only.
+struct Remedy {
+  std::string_view store;
+  std::string_view guarantee;
+  std::string_view advice;
+};
+
+constexpr Remedy kRemedies[] = {
+    {"holdfast", "multi",
+     "servers whose journal was begun with 'holdfast serve --shards 1' give it"},
+    {"holdfast", "survives-restart",
+     "a server whose journal is a folder or etcd gives it ('holdfast serve --data DIR')"},
+    {"holdfast", "survives-failover",
+     "several servers with a journal in etcd give it ('holdfast serve --journal etcd://...')"}};
+
+bool has_recipe(std::string_view url) {
+  const std::size_t options = url.find('?');
+  return options != url.npos &&
+         (url.find("?recipe=", options) != url.npos || url.find("&recipe=", options) != url.npos);
+}
+
+// Advice for the store that is in use; empty: there is none.
+std::string advice_on_own(const NamedGuarantee& promise, const StoreKind& own,
+                          std::string_view url) {
+  const auto& out = own.leaves_out;
+  const bool can =
+      own.shared_by_processes && std::find(out.begin(), out.end(), promise.name) == out.end();
+  if (can && has_recipe(url)) return "this one does without recipe= in its URL; ";
+  for (const Remedy& remedy : kRemedies) {
+    const bool fits = remedy.store == own.name && remedy.guarantee == promise.name;
+    if (fits) return "here " + std::string(remedy.advice) + "; ";
+  }
+  if (!can) return {};
+  return "here it depends on how the servers are set up (docs/stores/" + std::string(own.name) +
+         ".md); ";
+}
+
+// Names what would help on this store, the other stores that guarantee it when set up by their
+// pages, and what to do without them.
 std::string advice_on(const NamedGuarantee& promise, std::string_view url) {
   const StoreKind* const own = store_of_url(url);
-  const std::size_t options = url.find('?');
-  const bool recipe = options != url.npos && (url.find("?recipe=", options) != url.npos ||
-                                              url.find("&recipe=", options) != url.npos);
   std::string names;
-  std::string without;
   for (const StoreKind& store : known_stores()) {
     const auto& out = store.leaves_out;
-    if (!store.shared_by_processes || std::find(out.begin(), out.end(), promise.name) != out.end())
-      continue;
-    if (recipe && own != nullptr && own->name == store.name) {
-      without = "this one does without recipe= in its URL; ";
-      continue;
-    }
+    const bool has = std::find(out.begin(), out.end(), promise.name) == out.end();
+    if (!store.shared_by_processes || !has || (own != nullptr && own->name == store.name)) continue;
     names += (names.empty() ? "" : ", ") + std::string(store.name);
   }
-  std::string advice = without;
-  advice += names.empty() ? "no store that processes share guarantees it"
+  std::string advice = own == nullptr ? std::string() : advice_on_own(promise, *own, url);
+  advice += names.empty() ? "no other store that processes share guarantees it"
                           : "these do ('holdfast help stores'): " + names;
   if (promise.otherwise != nullptr) advice += std::string("; or ") + promise.otherwise;
   return advice;
