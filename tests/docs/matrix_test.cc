@@ -312,6 +312,30 @@ TEST(MatrixTest, TheManifestsSayWhatTheStoresSay) {
   }
 }
 
+std::string text_of(const std::filesystem::path& page) {
+  std::ifstream in(page);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(MatrixTest, TheStoresPagesHaveEverySchemeAndOptionOfTheirUrls) {
+  const std::filesystem::path folder = std::filesystem::path(HOLDFAST_SOURCE_DIR) / "docs/stores";
+  for (const StoreKind& store : known_stores()) {
+    if (!store.shared_by_processes) continue;  // Has no page.
+    const std::string name(store.name);
+    std::string page = text_of(folder / (name + ".md"));
+    if (name == "redis") page += text_of(folder / "redis-topologies.md");
+    for (const std::string_view start : store.url_starts) {
+      EXPECT_NE(page.find(start), std::string::npos) << name << ": " << start;
+    }
+    std::vector<std::string> options(store.open_options.begin(), store.open_options.end());
+    if (store.login == StoreLogin::kPassword) options.emplace_back("password");
+    for (const std::string& option : options) {
+      if (name == "zookeeper" && option.starts_with("tls_")) continue;  // It refuses them.
+      EXPECT_NE(page.find("`" + option + "="), std::string::npos) << name << ": " << option;
+    }
+  }
+}
+
 // An option that the manifest does not know would keep a URL from being shown.
 TEST(MatrixTest, TheManifestsKnowEveryOptionOfTheStores) {
 #if defined(HOLDFAST_HAVE_REDLOCK) && defined(HOLDFAST_HAVE_ZOOKEEPER) && \
