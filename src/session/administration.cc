@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "src/base/lock_name.h"
 #include "src/base/random.h"
 #include "src/session/core.h"
 #include "src/session/core_call.h"
@@ -62,6 +63,7 @@ Result<std::vector<LockInfo>> Administration::list(std::string prefix, std::size
 }
 
 void Administration::list(std::string prefix, std::size_t limit, Done<std::vector<LockInfo>> done) {
+  if (auto good = base::check_lock_prefix(prefix); !good) return done(good.error());
   core_.ask<std::vector<LockInfo>>(
       [&](BootInstant deadline, port::Done<std::vector<LockInfo>> answered) {
         core_.store_->list(core_.stored(prefix), limit, deadline, std::move(answered));
@@ -152,6 +154,7 @@ Result<Watch> Administration::watch(std::string prefix,
 void Administration::watch(std::string prefix, std::function<void(const LockEvent&)> callback,
                            Done<Watch> done) {
   if (auto alive = core_.check_alive(); !alive) return done(alive.error());
+  if (auto good = base::check_lock_prefix(prefix); !good) return done(good.error());
   auto subscription = std::make_shared<Subscription>();
   subscription->callback = std::move(callback);
   const std::weak_ptr<Subscription> weak = subscription;

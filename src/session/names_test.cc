@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "src/base/lock_name.h"
+
 namespace holdfast::session {
 namespace {
 
@@ -58,6 +60,25 @@ TEST(NamesTest, MalformedUtf8IsRefusedWithItsPlace) {
     EXPECT_NE(checked.error().message().find("at byte 2"), std::string::npos)
         << checked.error().message();
   }
+}
+
+TEST(NamesTest, AMessageSaysWhatIsWrongAndWhere) {
+  const std::pair<std::string, const char*> names[] = {
+      {"", "it is empty"},
+      {std::string(300, 'x'), "it has 300 bytes; a name has at most 256"},
+      {"orders/\xff", "it is not UTF-8 at byte 7 (0xFF)"},
+      {"a\x1b[2J", "it has the control character U+001B at byte 1"},
+      {"\xc3\xa9\xc2\x85", "it has the control character U+0085 at byte 2"}};
+  for (const auto& [name, what] : names) {
+    for (const auto& checked :
+         {check_name(name), check_shown_name(name), base::check_lock_prefix(name)}) {
+      if (name.empty() && checked) continue;  // A beginning may be empty.
+      ASSERT_FALSE(checked) << what;
+      EXPECT_NE(checked.error().message().find(what), std::string::npos)
+          << checked.error().message();
+    }
+  }
+  EXPECT_TRUE(base::check_lock_prefix("a/../b"));
 }
 
 TEST(NamesTest, MessagesShowNoRawBytes) {

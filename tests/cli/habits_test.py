@@ -49,6 +49,18 @@ class StatusTest(CliCase):
             self.assertEqual((done.returncode, done.stdout), (125, ""), arguments)
             self.assertNotEqual(done.stderr, "")
 
+    def test_every_command_says_what_is_wrong_with_a_name_and_where(self):
+        names = (("n" * 300, "it has 300 bytes; a name has at most 256"), ("ab\x07", "control character U+0007 at byte 2"),
+                 ("\u00e9\udcff", "not UTF-8 at byte 2 (0xFF)"))
+        commands = (("run", "-n"), ("acquire",), ("hold",), ("status",), ("inspect",), ("ls",), ("watch",), ("top",),
+                    ("break", "--token", "1"))
+        for name, why in names:
+            for command in commands:
+                more = ("--", "true") if command[0] == "run" else ()
+                done = self.holdfast(*command, name, *more)
+                self.assertEqual(done.returncode, 125, (command, done.stdout, done.stderr))
+                self.assertIn(why, done.stderr, command)
+
     def test_waiters_and_all_holders_are_told(self):
         for _ in range(2):
             self.holdfast("acquire", "--shared", "--ttl", "60s", "job")

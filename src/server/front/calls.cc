@@ -26,7 +26,6 @@ using machine::Outcome;
 constexpr std::string_view kKeyHead = "hf1:{";
 constexpr std::size_t kMostKeys = 128;
 constexpr std::size_t kMostTogether = 64;  // Locks of one acquire_all.
-constexpr std::size_t kLongestName = 1'024;
 constexpr std::size_t kLongestClient = 64;
 constexpr std::size_t kMostListed = 1'000;
 // The longest lease. Longer ones would only be mistakes, and sums of instants must not overflow.
@@ -60,7 +59,7 @@ constexpr Row kRows[] = {
     {"keep", Op::kKeep, 1, 1, 0, 2},
 };
 
-Error malformed(std::string_view op, const char* what) {
+Error malformed(std::string_view op, const std::string& what) {
   return {Errc::kInvalidArgument, std::string(op) + ": " + what};
 }
 
@@ -110,14 +109,28 @@ class Cursor {
       }
       name = call_.decoded.emplace_back(*std::move(plain));
     }
-    const auto control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
-    if (name.size() > kLongestName || std::any_of(name.begin(), name.end(), control)) good_ = false;
+    take(base::check_stored_name(name));
     return name;
+  }
+  // The beginning of the names of locks.
+  std::string_view prefix() {
+    const std::string_view text = word();
+    take(text.empty() ? Result<void>() : base::check_stored_name(text));
+    return text;
   }
   bool good() const { return good_; }
   void spoil() { good_ = false; }
+  // The fault, in words.
+  std::string trouble() const { return bad_name_ ? bad_name_->message() : kBadWord; }
 
  private:
+  static constexpr const char* kBadWord = "a word that it cannot have";
+
+  void take(const Result<void>& checked) {
+    if (checked) return;
+    good_ = false;
+    bad_name_ = checked.error();
+  }
   // Digits of base 16. Each request has an id or two.
   std::uint64_t half_of(std::string_view digits) {
     std::uint64_t value = 0;
@@ -134,6 +147,7 @@ class Cursor {
   std::size_t at_;
   Call& call_;
   bool good_ = true;
+  std::optional<Error> bad_name_;
 };
 
 // "<P|T|Q><kind> <permits> <capacity> <may wait> <waiter ttl> <most waiters> <upgrade of>"
@@ -170,8 +184,6 @@ machine::OwnerPtr owner_of(std::string_view json, OwnerCache& owners) {
 
 machine::Acquire read_acquire(std::string_view name, Cursor& cursor, Request& request,
                               OwnerCache& owners) {
-  // Nobody else could name such a lock: not to look at it, nor to break it.
-  if (!base::is_utf8(name)) cursor.spoil();
   machine::Acquire acquire;
   acquire.name = name;
   acquire.id = cursor.id();
@@ -357,16 +369,16 @@ Result<Call> read_call(const Words& words, OwnerCache& owners) {
   call.op = row->op;
   Cursor cursor(words, 3 + *keys, call);
   if (call.op == Op::kList) {
-    call.name = cursor.word();
+    call.name = cursor.prefix();
     call.limit = std::min(cursor.number<std::size_t>(), kMostListed);
     call.after = cursor.word();
   } else if (call.op == Op::kWatch) {
-    call.name = cursor.word();
+    call.name = cursor.prefix();
     call.after = cursor.word();
   } else {
     read_requests(cursor, *row, words, *keys, call, owners);
   }
-  if (!cursor.good()) return malformed(row->word, "a word that it cannot have");
+  if (!cursor.good()) return malformed(row->word, cursor.trouble());
   return made;
 }
 

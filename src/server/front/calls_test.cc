@@ -72,7 +72,19 @@ TEST(CallsTest, NamesAreDecodedAndHaveOneSpelling) {
                           "hf1:{a}:v", "hf1:{a\n}", "", "hf1:{%25%2}"}) {
     EXPECT_FALSE(read({"HF1", "inspect", "1", key})) << key;
   }
-  EXPECT_FALSE(read({"HF1", "inspect", "1", "hf1:{" + std::string(2'000, 'x') + "}"}));
+  const std::pair<std::string, const char*> names[] = {
+      {std::string(2'000, 'x'), "it has 2000 bytes"},
+      {"orders/\xff", "it is not UTF-8 at byte 7"},
+      {"a\xc2\x85", "U+0085 at byte 1"}};
+  for (const auto& [name, why] : names) {
+    const std::string key = "hf1:{" + name + "}";
+    for (const auto& bad : {read({"HF1", "inspect", "1", key}),
+                            read({"HF1", "end", "1", key, "c", kId, "1", "release"}),
+                            read({"HF1", "list", "0", name, "9", ""})}) {
+      ASSERT_FALSE(bad) << why;
+      EXPECT_NE(bad.error().message().find(why), std::string::npos) << bad.error().message();
+    }
+  }
 }
 
 TEST(CallsTest, TextsAreKeptAndRead) {

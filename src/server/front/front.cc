@@ -17,6 +17,7 @@
 #include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
 
+#include "src/base/lock_name.h"
 #include "src/machine/effect.h"
 #include "src/port/boot_timer.h"
 #include "src/server/access/account.h"
@@ -421,6 +422,7 @@ std::optional<Error> Front::Impl::refuse_channel(const Connection& connection,
                  "the name of a channel has at most " + std::to_string(kLongestChannel) + " bytes");
   }
   if (const auto lock = lock_of_channel(channel)) {
+    if (auto good = base::check_stored_name(*lock); !good) return good.error();
     return refuse(connection.account, Right::kObserve, *lock);
   }
   if (channel.starts_with(kWatchChannel)) {

@@ -35,12 +35,28 @@ TEST_F(HttpTest, TellsThatItWorks) {
 
 TEST_F(HttpTest, ANameThatNativeClientsCannotWriteIsRefused) {
   open();
-  for (const char* name : {"orders%2F%FF", "a%C2%85"}) {
-    const Got refused = post(std::string("/v1/locks/") + name + "/acquire", {{"ttl_ms", 30000}});
-    EXPECT_EQ(refused.status, 400);
-    EXPECT_NE(refused.body.find("lock name '"), std::string::npos) << refused.body;
-    EXPECT_EQ(get(std::string("/v1/locks/") + name).status, 200) << "as for a lock that is free";
+  const std::pair<std::string, const char*> names[] = {
+      {"orders%2F%FF", "it is not UTF-8 at byte 7 (0xFF)"},
+      {"a%C2%85", "the control character U+0085 at byte 1"},
+      {"a%1b", "the control character U+001B at byte 1"},
+      {"", "it is empty"},
+      {"a%2F..", "'..' is not allowed"},
+      {"a%2", "not percent-encoded"},
+      {std::string(300, 'n'), "it has 300 bytes; a name has at most 256"}};
+  for (const auto& [name, why] : names) {
+    const std::string path = "/v1/locks/" + name;
+    const json token = {{"token", "1"}, {"reason", "x"}};
+    const json id = {{"id", std::string(32, '1')}};
+    for (const Got& refused :
+         {post(path + "/acquire", {{"ttl_ms", 30000}}), get(path), post(path + "/release", id),
+          post(path + "/break", token), post("/v1/ids/" + name + "/next", json::object())}) {
+      EXPECT_EQ(refused.status, 400) << path;
+      EXPECT_NE(refused.body.find(why), std::string::npos) << refused.body;
+    }
   }
+  const Got prefix = get("/v1/locks?prefix=ab%1b");
+  EXPECT_EQ(prefix.status, 400);
+  EXPECT_NE(prefix.body.find("U+001B at byte 2"), std::string::npos) << prefix.body;
   EXPECT_EQ(get("/v1/locks").parsed()["locks"].size(), 0U);
 }
 

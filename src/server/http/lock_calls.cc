@@ -27,8 +27,6 @@ using nlohmann::json;
 
 constexpr std::size_t kLongestText = 256;
 constexpr std::size_t kMostOnePage = 100;
-// A native client's namespace and inner names make it longer than what users give.
-constexpr std::size_t kLongestStoredName = 1'024;
 constexpr std::chrono::milliseconds kLongestWait{300'000};
 
 // One call, as its path and body say.
@@ -274,9 +272,6 @@ void submit(const std::shared_ptr<LockCall>& call, Request request, Then then) {
 }
 
 void acquire(const std::shared_ptr<LockCall>& call, Fields& fields) {
-  if (const auto good = base::check_lock_name(call->name); !good) {
-    return call->done(bad(good.error().message()));
-  }
   machine::Acquire wish;
   wish.name = call->name;
   wish.id = fields.id(/*required=*/false);
@@ -531,9 +526,11 @@ void list(const HttpScene& scene, const std::shared_ptr<LockCall>& call, std::st
     const std::string_view key = part.substr(0, equals);
     const auto value = detail::percent_decode(part.substr(std::min(equals + 1, part.size())));
     const auto from = value && key == "after" ? read_after(*value) : value;
-    if (!from || from->size() > kLongestStoredName)
+    if (!from || from->size() > base::kLongestStoredName)
       return call->done(bad("a query it cannot have"));
     if (key == "prefix") {
+      const auto good = base::check_lock_prefix(*value);
+      if (!good) return call->done(bad(good.error().message()));
       prefix = *value;
     } else if (key == "after") {
       after = *from;
@@ -571,11 +568,13 @@ constexpr Verb kVerbs[] = {{"acquire", Right::kAcquire, acquire},
                            {"break", Right::kBreak, break_lock}};
 
 // A primitive's inner locks are out of reach: no name of a user has a part '..' (safety rule 60).
-// A lock that an earlier server gave under a name of another kind can be looked at and ended.
-bool valid_name(const std::string& name) {
-  const auto control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
-  return !name.empty() && ("/" + name + "/").find("/../") == name.npos &&
-         name.size() <= kLongestStoredName && std::none_of(name.begin(), name.end(), control);
+// nullopt: it is no name, and the caller was told why.
+std::optional<std::string> read_name(std::string_view part, const Answered& done) {
+  auto name = detail::percent_decode(part);
+  if (!name) return done(bad("the name in the path is not percent-encoded")), std::nullopt;
+  const auto good = base::check_lock_name(*name);
+  if (!good) return done(bad(good.error().message())), std::nullopt;
+  return name;
 }
 
 // nullopt: the user may, and not too often.
@@ -648,8 +647,8 @@ void answer_lock_call(const HttpScene& scene, std::string_view path, std::string
   }
   path.remove_prefix(1);
   const std::size_t slash = path.find('/');
-  auto name = detail::percent_decode(path.substr(0, slash));
-  if (!name || !valid_name(*name)) return done(bad("the path names no lock"));
+  auto name = read_name(path.substr(0, slash), done);
+  if (!name) return;
   call->name = *std::move(name);
   if (!go_to(scene, scene.shard_of(call->name), *call)) return;
   if (slash != path.npos) return change_lock(call, path.substr(slash + 1), request);
@@ -664,8 +663,8 @@ void answer_id_call(const HttpScene& scene, std::string_view path, const HttpReq
   const auto call = make_call(scene, caller, done);
   if (!go_to(scene, 0, *call)) return;
   const std::size_t slash = path.find('/');
-  const auto name = detail::percent_decode(path.substr(0, slash));
-  if (!name || !valid_name(*name)) return done(bad("the path names no ids"));
+  const auto name = read_name(path.substr(0, slash), done);
+  if (!name) return;
   if (slash == path.npos || path.substr(slash + 1) != "next") {
     return done(http_error(404, "no_such_path", "ids have no such call", "use next"));
   }

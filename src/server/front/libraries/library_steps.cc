@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "holdfast/detail/number.h"
-#include "holdfast/detail/percent.h"
 #include "src/base/lock_name.h"
 #include "src/base/random.h"
 #include "src/server/front/libraries/library_owner.h"
@@ -58,22 +57,8 @@ Request take_request(const std::string& name, const machine::AcquisitionId& id,
   return {.client = ClientName(kClient), .action = acquire};
 }
 
-// A primitive's inner locks are out of reach: no name of a user has such a part. A lock that an
-// earlier server gave under a name of another kind can still be let go.
-std::optional<Error> refuse_inner(const LockNames& names) {
-  for (const std::string& name : names) {
-    const auto control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
-    if (name.empty() || std::any_of(name.begin(), name.end(), control)) {
-      return refusal("a lock's name has at least one byte, and no control characters");
-    }
-    if (("/" + name + "/").find("/../") != name.npos) {
-      return refusal("a lock's name has no part '..'");
-    }
-  }
-  return std::nullopt;
-}
-
-// Other clients must be able to name the lock, too: to wait for it, to look at it, to break it.
+// A primitive's inner locks are out of reach: no name of a user has such a part. Other clients must
+// be able to name the lock, too: to wait for it, to look at it, to break it.
 std::optional<Error> refuse_names(const LockNames& names) {
   for (const std::string& name : names) {
     if (const auto good = base::check_lock_name(name); !good) {
@@ -113,7 +98,7 @@ void look(Service& service, const PendingReply& reply, const LockNames& names,
     bool failed = false;
     std::function<void(const std::vector<MaybeHolder>&)> then;
   };
-  if (const auto bad = refuse_inner(names)) return reply.fail(*bad);
+  if (const auto bad = refuse_names(names)) return reply.fail(*bad);
   const auto looking = std::make_shared<Looking>();
   looking->seen.resize(names.size());
   looking->missing = names.size();
