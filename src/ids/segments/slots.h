@@ -44,10 +44,11 @@ class Slots {
   // Takes the next `count` numbers, at most left(). False: the word has changed.
   bool claim(const Look& seen, std::uint32_t count) {
     std::uint64_t expected = seen.word;
-    const bool claimed = word_.compare_exchange_strong(
-        expected, seen.word + count, std::memory_order_acq_rel, std::memory_order_relaxed);
+    const std::uint64_t next = seen.word + count;
+    const bool claimed = word_.compare_exchange_strong(expected, next, std::memory_order_acq_rel,
+                                                       std::memory_order_relaxed);
     // Release: whoever starts from it sees the slot that it names.
-    if (claimed) likely_.store(seen.word + count, std::memory_order_release);
+    if (claimed) likely_.store(next, std::memory_order_release);
     return claimed;
   }
 
