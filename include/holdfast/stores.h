@@ -124,9 +124,12 @@ struct ServerStatus {
   std::uint64_t connections = 0;
   std::uint64_t holders = 0;
   std::uint64_t waiters = 0;
-  bool full = false;          // The journal takes nothing: only renewals go on.
+  bool full = false;  // The journal takes nothing: only renewals go on.
+  // False: the journal does not answer, as an etcd without a majority; nothing is granted.
+  bool journal_answers = true;
   std::uint32_t shards = 1;   // The service has so many.
-  std::uint32_t leading = 0;  // This server leads so many of them.
+  std::uint32_t leading = 0;  // This server leads so many of them:
+  std::vector<std::uint32_t> led{};
   // The journal is a restored copy: nothing is granted for so long. Zero: it is not.
   std::chrono::seconds quiet{};
 };
@@ -139,9 +142,14 @@ struct ServerMember {
   // It has led or stood by since then, by its own wall clock. The epoch: not known.
   std::chrono::system_clock::time_point since{};
   std::uint32_t shards = 0;  // It leads so many.
+  // service_members(): why it did not answer at this address; empty: it did. The rest is what the
+  // list has: a server that has died stays on it for some seconds.
+  std::string trouble{};
 };
 
-// Asks each server that the URL names, one after the other, and changes nothing.
+// Asks each server that the URL names, all at the same time, and changes nothing. If there are
+// several shards, it asks those servers, too, which are said to lead a shard that no named server
+// leads. They come last.
 // Errors: as of Client::connect(), except for servers that do not answer; kUnsupported: the store
 // is not the lock service.
 HOLDFAST_EXPORT Result<std::vector<ServerStatus>> service_status(std::string_view url);
@@ -155,8 +163,9 @@ HOLDFAST_EXPORT Result<std::vector<ServerStatus>> service_status(std::string_vie
 HOLDFAST_EXPORT Result<std::string> step_down(std::string_view url);
 
 // All servers on the journal of the first server of the URL that answers, also those that the URL
-// does not name. One that has died is on the list for some seconds more. A journal in a folder or
-// in memory has one server only.
+// does not name. One that has died is on the list for some seconds more, and its `trouble` says so:
+// each of them is asked, all at the same time. A journal in a folder or in memory has one server
+// only.
 // Errors: kUnsupported (the store is not the lock service, or the server is of an older version),
 // kPermissionDenied (no admin), kUnavailable (no server answers, or its journal does not).
 HOLDFAST_EXPORT Result<std::vector<ServerMember>> service_members(std::string_view url);

@@ -419,22 +419,22 @@ of --store. On a server with users all of them but status ask for the right `adm
                     put the copy back, as FOLDER/journal.db, which must not be there. A server on it
                     grants nothing for 24 h, because clients may count on grants that came after the
                     backup. When all clients are stopped, start it with --clients-stopped
-  status            ask each server that the URL names; exit status 0: one leads, 1: none does, or
-                    none leads one of several shards
-  members           ask one of them for all servers on its journal, also for those not named
+  status            ask the servers that the URL names, and those that lead the other shards; exit
+                    status 0: all is led, and journals answer, 1: it is not, and it says why
+  members           ask for all servers on the journal, named or not, and which do not answer
   step-down         have the server that leads hand over to another one; holders keep their leases.
-                    Not for several shards, which the servers share by themselves
+                    The URL may name that server alone. Not for several shards: use drain
   drain             have one server stop in order, as SIGTERM does, and wait until it is gone, for
                     60 s at most. Holders keep their leases
   --address ADDR    drain: the server that is to stop, if the URL names several or another one
-  password          read a password, the first line of stdin, and print its hash for the file of
-                    --users
+  password          read a password, the first line of stdin, and print its hash for --users
   --json            print one object: journal_id, term, batches, bytes, locks, holders, waiters; or
                     hash; servers, each with address and trouble, or address, leads, leader,
-                    version, journal_id, term, pid, uptime_s, connections, holders, waiters, full,
-                    quiet_s (grants nothing for so long), shards, leading (so many of them),
-                    shard_leaders (of several), and vacant_shards; members, each with address,
-                    version, leads, shards, since; stepped_down and leader; or drained, the address
+                    version, journal_id, term, pid, uptime_s, connections, holders, waiters,
+                    journal_answers, full, quiet_s (grants nothing for so long), shards, leading (so
+                    many of them), shard_leaders (of several), and vacant_shards; members, each with
+                    address, version, leads, shards, since, trouble (why it does not answer);
+                    stepped_down and leader; or drained, the address
   --log-format F    the format of stderr: text, json or logfmt
   -q, --quiet       print failures only
 

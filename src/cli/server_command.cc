@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <map>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "holdfast/server_tools.h"
@@ -69,7 +72,8 @@ Result<std::string> read_password() {
 
 std::string role_of(const ServerStatus& server) {
   if (!server.trouble.empty()) return "no answer";
-  const std::string trouble = server.full                ? ", journal full"
+  const std::string trouble = !server.journal_answers    ? ", journal does not answer"
+                              : server.full              ? ", journal full"
                               : server.quiet.count() > 0 ? ", restored: grants nothing"
                                                          : "";
   if (server.shards > 1) {
@@ -77,7 +81,8 @@ std::string role_of(const ServerStatus& server) {
            trouble;
   }
   if (server.leads) return "leads" + trouble;
-  return server.leader.empty() ? "stands by" : "stands by for " + printable(server.leader);
+  const std::string whom = server.leader.empty() ? "" : " for " + printable(server.leader);
+  return "stands by" + whom + (server.journal_answers ? "" : trouble);
 }
 
 // The server that leads each of several shards; empty: not known.
@@ -103,6 +108,7 @@ Json to_json(const ServerStatus& server) {
           {"connections", server.connections},
           {"holders", server.holders},
           {"waiters", server.waiters},
+          {"journal_answers", server.journal_answers},
           {"full", server.full},
           {"quiet_s", server.quiet.count()},
           {"shards", server.shards},
@@ -110,31 +116,43 @@ Json to_json(const ServerStatus& server) {
           {"shard_leaders", shard_leaders(server)}};
 }
 
-// No server leads these shards, as far as these servers know.
-std::vector<std::size_t> vacant_shards(const std::vector<ServerStatus>& servers) {
-  std::vector<bool> led;
+// Whether this server, which answers, does what its shards' clients need.
+bool serves(const ServerStatus& server) { return server.leads && server.journal_answers; }
+
+// These shards of several are served by none of these servers, and why.
+std::map<std::uint32_t, std::string> vacant_shards(const std::vector<ServerStatus>& servers) {
+  std::map<std::uint32_t, std::string> vacant;
   for (const ServerStatus& each : servers) {
     const auto leaders = shard_leaders(each);
-    led.resize(std::max(led.size(), leaders.size()));
-    for (std::size_t shard = 0; shard < leaders.size(); ++shard) {
-      led[shard] = led[shard] || !leaders[shard].empty();
+    for (std::uint32_t shard = 0; shard < each.shards && each.shards > 1; ++shard) {
+      std::string& leader = vacant[shard];
+      if (leader.empty() && shard < leaders.size()) leader = leaders[shard];
     }
   }
-  std::vector<std::size_t> vacant;
-  for (std::size_t shard = 0; shard < led.size(); ++shard) {
-    if (!led[shard]) vacant.push_back(shard);
+  for (const ServerStatus& each : servers) {
+    for (const std::uint32_t shard : each.led) {
+      if (serves(each)) vacant.erase(shard);
+    }
+  }
+  for (auto& [shard, why] : vacant) {
+    const std::string leader = std::exchange(why, "no server leads shard " + std::to_string(shard));
+    const auto found = std::find_if(servers.begin(), servers.end(), [&](const ServerStatus& each) {
+      return each.address == leader && !(each.trouble.empty() && each.journal_answers);
+    });
+    if (found == servers.end()) continue;
+    why = "shard " + std::to_string(shard) + " is not served: " + printable(leader) +
+          (found->trouble.empty() ? " leads it, and its journal does not answer"
+                                  : " leads it, and does not answer");
   }
   return vacant;
 }
 
-// 0: one of them leads, and no shard is without a leader. 1: otherwise.
+// 0: one of them serves, and so does one for each shard. 1: otherwise.
 int show_status(const ServerToolOptions& options, const std::vector<ServerStatus>& servers) {
   Table table({"SERVER", "ROLE", "TERM", "UP", "CONNECTIONS", "HOLDERS", "WAITERS"});
   Json json = {{"servers", Json::array()}};
   std::string troubles;
-  bool led = false;
   for (const ServerStatus& each : servers) {
-    led = led || each.leads;
     json["servers"].push_back(to_json(each));
     if (!each.trouble.empty()) {
       table.add({printable(each.address), role_of(each), "-", "-", "-", "-", "-"});
@@ -146,14 +164,16 @@ int show_status(const ServerToolOptions& options, const std::vector<ServerStatus
                std::to_string(each.connections), std::to_string(each.holders),
                std::to_string(each.waiters)});
   }
+  json["vacant_shards"] = Json::array();
   const auto vacant = vacant_shards(servers);
-  for (const std::size_t each : vacant) {
-    troubles += "no server leads shard " + std::to_string(each) + "\n";
+  for (const auto& [shard, why] : vacant) {
+    json["vacant_shards"].push_back(shard);
+    troubles += why + "\n";
   }
-  json["vacant_shards"] = vacant;
+  const bool served = vacant.empty() && std::any_of(servers.begin(), servers.end(), serves);
   const int told =
       answer(options.common, json, table.to_string(colour_wanted(), terminal_width()) + troubles);
-  return told == 0 && (!led || !vacant.empty()) ? 1 : told;
+  return told == 0 && !served ? 1 : told;
 }
 
 const ServerStatus* leader_of(const std::vector<ServerStatus>& servers) {
@@ -162,28 +182,60 @@ const ServerStatus* leader_of(const std::vector<ServerStatus>& servers) {
   return leads == servers.end() ? nullptr : &*leads;
 }
 
-// Asks until a term begins that is not the one of `before`.
+int tell_step_down(const ServerToolOptions& options, const std::string& before,
+                   const std::string& leader) {
+  return answer(options.common, {{"stepped_down", before}, {"leader", leader}},
+                printable(before) + " has stepped down, and " +
+                    (leader.empty() ? "it does not know yet which server leads: ask 'holdfast "
+                                      "server members'\n"
+                                    : printable(leader) + " leads\n"));
+}
+
+// Which server leads in the place of `before`, which stands by; empty: that is not known yet.
+std::string successor_of(const std::string& url, const ServerStatus& before) {
+  if (!before.leader.empty()) return before.leader;
+  const auto members = service_members(url);
+  if (!members) return {};  // Perhaps it may not ask for them.
+  for (const ServerMember& each : *members) {
+    if (each.leads && each.trouble.empty()) return each.address;
+  }
+  return {};
+}
+
+// Asks until another server leads. The URL may name only the one that has stepped down.
 int await_successor(const ServerToolOptions& options, const std::string& url,
                     const ServerStatus& before) {
   constexpr std::chrono::seconds kPatience{60};
+  constexpr std::chrono::seconds kForSuccessor{10};  // Later than it would lead again.
   constexpr std::chrono::milliseconds kBetweenLooks{200};
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  while (std::chrono::steady_clock::now() < until) {
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + kPatience;
+  std::optional<Clock::time_point> stands_by;
+  while (Clock::now() < until) {
     std::this_thread::sleep_for(kBetweenLooks);
     const auto servers = service_status(url);
-    const ServerStatus* const next = servers ? leader_of(*servers) : nullptr;
-    if (next == nullptr || next->term == before.term) continue;
-    if (next->address != before.address) {
-      return answer(options.common, {{"stepped_down", before.address}, {"leader", next->address}},
-                    printable(before.address) + " has stepped down, and " +
-                        printable(next->address) + " leads\n");
+    if (!servers) continue;
+    const ServerStatus* const next = leader_of(*servers);
+    if (next != nullptr && next->term != before.term) {
+      if (next->address != before.address) {
+        return tell_step_down(options, before.address, next->address);
+      }
+      complain("server step-down: no other server took over, so " + printable(before.address) +
+               " leads again");
+      return kExitError;
     }
-    complain("server step-down: no other server took over, so " + printable(before.address) +
-             " leads again");
-    return kExitError;
+    for (const ServerStatus& each : *servers) {
+      if (each.address != before.address || !each.trouble.empty() || each.leads) continue;
+      if (!stands_by) stands_by = Clock::now();
+      const std::string leader = successor_of(url, each);
+      if (!leader.empty() || Clock::now() - *stands_by >= kForSuccessor) {
+        return tell_step_down(options, before.address, leader);
+      }
+    }
   }
   complain("server step-down: " + printable(before.address) +
-           " was asked, and no server that the URL names leads in a new term after 60 s");
+           " was asked, and did not hand over within 60 s: 'holdfast server status' tells how it "
+           "is");
   return kExitError;
 }
 
@@ -200,6 +252,7 @@ int hand_over(const ServerToolOptions& options, const Settings& settings) {
 int show_members(const ServerToolOptions& options, const std::vector<ServerMember>& members) {
   Table table({"SERVER", "ROLE", "SINCE", "VERSION"});
   Json json = {{"members", Json::array()}};
+  std::string troubles;
   for (const ServerMember& each : members) {
     const bool dated = each.since != std::chrono::system_clock::time_point();
     const std::string since = dated ? iso_time(each.since) : "";
@@ -207,13 +260,19 @@ int show_members(const ServerToolOptions& options, const std::vector<ServerMembe
                                {"version", each.version},
                                {"leads", each.leads},
                                {"shards", each.shards},
-                               {"since", since}});
+                               {"since", since},
+                               {"trouble", each.trouble}});
     const std::string role =
         each.shards > 1 ? "leads " + std::to_string(each.shards) + " shards" : "leads";
-    table.add({printable(each.address), each.leads ? role : "stands by", dated ? since : "-",
-               each.version.empty() ? "-" : printable(each.version)});
+    table.add({printable(each.address),
+               !each.trouble.empty() ? "no answer"
+               : each.leads          ? role
+                                     : "stands by",
+               dated ? since : "-", each.version.empty() ? "-" : printable(each.version)});
+    if (!each.trouble.empty()) troubles += printable(each.trouble) + "\n";
   }
-  return answer(options.common, json, table.to_string(colour_wanted(), terminal_width()));
+  return answer(options.common, json,
+                table.to_string(colour_wanted(), terminal_width()) + troubles);
 }
 
 int drain(const ServerToolOptions& options, const Settings& settings) {

@@ -201,6 +201,7 @@ void ServedShard::Impl::follow() {
       owner.warn(named("cannot lead: " + leads.error().message()));
     }
     if (leads && std::exchange(told_trouble, false)) owner.warn(named("the journal answers again"));
+    owner.on_journal(shard, static_cast<bool>(leads));
     if (leads && *leads) owner.on_change(shard);
     if (!leads) pause(kBetweenTries);
   }

@@ -47,6 +47,8 @@ class ShardOwner {
   virtual void warn(const std::string& what) = 0;
   // It leads, or stands by, from now on. It is not called within start().
   virtual void on_change(std::uint32_t shard) = 0;
+  // The shard stands by, and its journal could be asked who leads, or could not.
+  virtual void on_journal(std::uint32_t shard, bool answers) = 0;
   // The shard's journal cannot be served.
   virtual void on_failure(std::uint32_t shard, const Error& reason) = 0;
 

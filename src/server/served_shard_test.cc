@@ -117,6 +117,7 @@ class Owner final : public ShardOwner {
   void on_change(std::uint32_t shard) override {
     tell(shard, [](Told& told) { ++told.changes; });
   }
+  void on_journal(std::uint32_t, bool) override {}
   void on_failure(std::uint32_t shard, const Error& reason) override {
     tell(shard, [&](Told& told) { told.failure = reason.message(); });
   }

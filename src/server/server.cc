@@ -112,6 +112,16 @@ struct Server::Impl final : server::ShardOwner {
     const base::LocalLock lock(telling);  // The last one that is told is the newest.
     if (options.on_lead) options.on_lead(lead());
   }
+  // With several shards share() asks for all of them.
+  void on_journal(std::uint32_t, bool answers) override {
+    if (shards.size() == 1) note_journal(answers);
+  }
+  void note_journal(bool answers) {
+    asio::post(io, [this, answers] {
+      front.note_journal(answers);
+      http.note_journal(answers);
+    });
+  }
   // The other shards are as good as before, so the server goes on with them.
   void on_failure(std::uint32_t shard, const Error& reason) override {
     if (shards.size() == 1) return end(reason);
@@ -280,7 +290,9 @@ struct Server::Impl final : server::ShardOwner {
   void share() {
     server::Sharing sharing(told, tuning.sharing);
     for (;;) {
-      if (const auto view = look()) follow_plan(sharing.plan(*view, base::BootClock::now()), *view);
+      const auto view = look();
+      note_journal(view.has_value());
+      if (view) follow_plan(sharing.plan(*view, base::BootClock::now()), *view);
       const base::LocalLock lock(mutex);
       if (!stopping) changed.wait_for(mutex, tuning.sharing.between_looks);
       if (stopping) return;

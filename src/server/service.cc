@@ -610,15 +610,24 @@ void Service::State::add(const State& other) {
   commits += other.commits;
   commit_time += other.commit_time;
   quiet = std::max(quiet, other.quiet);
+  silent = silent || other.silent;
 }
 
 Service::State Service::state() const {
   const Shard& shard = *impl_->shard;
   machine::Duration quiet{};
   if (impl_->found.quiet > quiet) quiet = std::max(impl_->settle_at - impl_->boot_now(), quiet);
-  return {shard.holders(),    shard.waiters(), shard.backlog(),
-          impl_->full,        impl_->disk,     impl_->commits,
-          impl_->commit_time, quiet,           impl_->journal ? impl_->journal->copies() : 0};
+  const Journal* const journal = impl_->journal.get();
+  return {.holders = shard.holders(),
+          .waiters = shard.waiters(),
+          .uncommitted = shard.backlog(),
+          .full = impl_->full,
+          .disk = impl_->disk,
+          .commits = impl_->commits,
+          .commit_time = impl_->commit_time,
+          .quiet = quiet,
+          .copies = journal != nullptr ? journal->copies() : 0,
+          .silent = journal != nullptr && !journal->answers()};
 }
 
 void Service::forget_client(const ClientName& client) { impl_->shard->forget_client(client); }

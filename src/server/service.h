@@ -117,6 +117,7 @@ class Service {
     std::chrono::nanoseconds commit_time{};
     machine::Duration quiet{};  // A restored copy grants nothing for so long from now on.
     std::size_t copies = 0;     // The journal's: port::Journal::copies().
+    bool silent = false;        // The journal does not answer: port::Journal::answers().
 
     // Adds the state of another shard of this server, whose journal is in the same place.
     void add(const State& other);

@@ -9,7 +9,7 @@ import sys
 import unittest
 
 import harness
-from harness import PATIENCE
+from harness import PATIENCE, boottime
 from redis_server import die_with_parent
 from serve_access_test import AccessCase
 from serve_test import ServeCase
@@ -158,6 +158,14 @@ class ClusterTest(ServeCase):
         self.assertEqual(said["stepped_down"], leader)
         self.assertIn(said["leader"], set(self.servers) - {leader})
 
+    def test_step_down_ends_well_when_the_url_names_only_the_leader(self):
+        leader = self.await_roles(self.servers)
+        began = boottime()
+        said = json.loads(self.ok("server", "step-down", "--json", f"holdfast://{leader}").stdout)
+        self.assertLess(boottime() - began, 15, "a minute was its patience with others")
+        self.assertEqual(said["stepped_down"], leader)
+        self.assertIn(said["leader"], set(self.servers) - {leader})
+
     def test_doctor_tells_what_its_etcd_tells_and_what_cannot_be_seen(self):
         self.await_roles(self.servers)
         found = {each["topic"]: each for each in json.loads(self.ok("doctor", "--json").stdout)["findings"]}
@@ -233,6 +241,34 @@ class ShardsTest(ServeCase):
             self.assertIn('journal="etcd"', metrics)
         self.assertEqual(shown[0] | shown[1], names)
         self.assertEqual(shown[0] & shown[1], set())
+
+    def test_status_of_one_server_asks_those_that_lead_the_other_shards(self):
+        def seen_from(address):
+            done = self.holdfast("server", "status", "--json", f"holdfast://{address}", timeout=PATIENCE)
+            servers = json.loads(done.stdout)["servers"]
+            self.assertEqual(servers[0]["address"], address)
+            return done.returncode, {each["address"] for each in servers}
+
+        for address in self.servers:
+            # A server hears of a new leader by its next look.
+            self.until(lambda address=address: seen_from(address) == (0, set(self.servers)),
+                       f"{address} tells who leads the other shards")
+
+    def test_a_leader_that_has_just_died_is_told_before_its_lease_ends(self):
+        dead, left = self.servers
+        self.servers[dead].kill()
+        self.servers[dead].wait(timeout=PATIENCE)
+        for url in (self.url, f"holdfast://{left}"):
+            done = self.holdfast("server", "status", "--json", url, timeout=PATIENCE)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertEqual(len(json.loads(done.stdout)["vacant_shards"]), 2, done.stdout)
+            text = self.holdfast("server", "status", url, timeout=PATIENCE).stdout
+            self.assertEqual(text.count(f"is not served: {dead} leads it, and does not answer"), 2, text)
+        members = json.loads(self.ok("server", "members", "--json", f"holdfast://{left}").stdout)["members"]
+        troubles = {each["address"]: each["trouble"] for each in members}
+        self.assertEqual(troubles[left], "")
+        self.assertIn("is the server running there?", troubles[dead])
+        self.assertRegex(self.ok("server", "members", f"holdfast://{left}").stdout, rf"{dead} +no answer ")
 
     def test_ls_and_watch_go_on_without_the_shards_of_a_server_that_hangs(self):
         leases = {f"job-{i}": self.ok("acquire", "--ttl", "120s", f"job-{i}").stdout.strip() for i in range(12)}

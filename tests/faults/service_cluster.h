@@ -15,6 +15,7 @@
 #include "tests/support/etcd_server.h"
 #include "tests/support/eventually.h"
 #include "tests/support/holdfast_server.h"
+#include "tests/support/loopback.h"
 
 namespace holdfast::faults {
 
@@ -24,9 +25,11 @@ class ServiceCluster {
                           const std::string& leadership = "2s", std::uint32_t shards = 1)
       : etcd_(std::move(options)) {
     for (std::size_t i = 0; i < servers; ++i) {
+      http_ports_.push_back(std::make_unique<support::ReservedPort>());
       servers_.push_back(std::make_unique<support::HoldfastServer>(
           support::HoldfastOptions{.journal = etcd_.url("/locks?leadership=" + leadership),
-                                   .arguments = {"--shards", std::to_string(shards)}}));
+                                   .arguments = {"--shards", std::to_string(shards), "--http",
+                                                 "127.0.0.1:" + std::to_string(http_port(i))}}));
       EXPECT_TRUE(i > 0 || support::eventually([&] { return servers_[0]->leads(); }));
     }
   }
@@ -36,6 +39,7 @@ class ServiceCluster {
   std::string address(std::size_t index) const {
     return "127.0.0.1:" + std::to_string(servers_[index]->port());
   }
+  std::uint16_t http_port(std::size_t index) const { return http_ports_[index]->number(); }
   std::string url() const {
     std::string all;
     for (const auto& each : servers_) {
@@ -57,6 +61,7 @@ class ServiceCluster {
 
  private:
   support::EtcdCluster etcd_;
+  std::vector<std::unique_ptr<support::ReservedPort>> http_ports_;
   std::vector<std::unique_ptr<support::HoldfastServer>> servers_;
 };
 

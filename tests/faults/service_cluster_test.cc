@@ -55,9 +55,8 @@ TEST(ServiceClusterTest, OneServerLeadsAndTheOtherSaysWho) {
 
 TEST(ServiceClusterTest, TheOthersTellTheAddressThatAServerAdvertises) {
   EtcdCluster etcd;
-  const HoldfastServer leads(
-      {.journal = etcd.url("/locks"),
-       .arguments = {"--shards", "1", "--advertise", "locks.example:7420"}});
+  const HoldfastServer leads({.journal = etcd.url("/locks"),
+                              .arguments = {"--shards", "1", "--advertise", "locks.example:7420"}});
   EXPECT_TRUE(eventually([&] { return leads.leads(); }));
   const HoldfastServer follows({.journal = etcd.url("/locks")});
   expect_told(follows, "locks.example:7420 leads");
@@ -250,6 +249,38 @@ TEST(ServiceClusterTest, LeasesAreRenewedWhileEtcdIsAwayForAMoment) {
   cluster.etcd().resume();
   EXPECT_TRUE(eventually([&] { return static_cast<bool>(lease->renew()); }));
   expect_released(*lease);
+}
+
+// The lead ends only with its lease, and nothing is granted meanwhile.
+TEST(ServiceClusterTest, WithoutAMajorityOfEtcdNoServerIsReadyLongBeforeTheLeadEnds) {
+  constexpr auto kLeadership = 40s;
+  ServiceCluster cluster({.members = 3}, 2, "40s");
+  const auto readiness = [&](std::size_t server) {
+    return support::exchange_on_loopback(
+        cluster.http_port(server),
+        "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 5s);
+  };
+  const auto says = [&](std::size_t server, const std::string& what) {
+    return eventually([&] { return readiness(server).find(what) != std::string::npos; });
+  };
+  EXPECT_TRUE(says(0, "ready\n"));
+  EXPECT_TRUE(says(1, "standing by: " + cluster.address(0) + " leads"));
+  const std::size_t gone[] = {0, 2};
+  for (const std::size_t member : gone) cluster.etcd().pause(member);
+  const auto began = BootClock::now();
+  EXPECT_TRUE(says(0, "503 Service Unavailable")) << readiness(0);
+  EXPECT_TRUE(says(0, "leads, and the journal does not answer"));
+  EXPECT_TRUE(says(1, "standing by, and the journal does not answer"));
+  const auto silent = service_status(cluster.url());
+  ASSERT_TRUE(silent) << silent.error().message();
+  EXPECT_TRUE(silent->front().leads);
+  EXPECT_FALSE(silent->front().journal_answers);
+  EXPECT_FALSE(silent->back().journal_answers);
+  EXPECT_LT(BootClock::now() - began, kLeadership / 2);
+  for (const std::size_t member : gone) cluster.etcd().resume(member);
+  const std::size_t leader = cluster.leader();
+  EXPECT_TRUE(says(leader, "ready\n")) << readiness(leader);
+  EXPECT_TRUE(says(1 - leader, "standing by: " + cluster.address(leader) + " leads"));
 }
 
 TEST(ServiceClusterTest, WithoutRoomNothingIsGrantedAndLeasesGoOn) {

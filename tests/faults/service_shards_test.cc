@@ -185,6 +185,24 @@ TEST(ServiceShardsTest, SeveralLocksAreTakenInTurn) {
   EXPECT_TRUE(all->release());
 }
 
+TEST(ServiceShardsTest, WhileEtcdDoesNotAnswerEachServerSaysSoAndLeadsStill) {
+  ShardedService service(2, "40s");
+  const auto all_say = [&](bool answers) {
+    const auto seen = service_status(service.url());
+    return seen && std::all_of(seen->begin(), seen->end(), [&](const ServerStatus& each) {
+             return each.trouble.empty() && each.journal_answers == answers;
+           });
+  };
+  EXPECT_TRUE(all_say(true));
+  service.etcd().pause();
+  const auto began = base::BootClock::now();
+  EXPECT_TRUE(eventually([&] { return all_say(false); }, kLong));
+  EXPECT_EQ(service.led(), kShards);
+  EXPECT_LT(base::BootClock::now() - began, 20s) << "not the 40 s of the lead";
+  service.etcd().resume();
+  EXPECT_TRUE(eventually([&] { return all_say(true); }, kLong));
+}
+
 TEST(ServiceShardsTest, AServerThatJoinsGetsItsShareAndNoLeaseEnds) {
   ShardedService service(2, "60s");
   EXPECT_EQ(service[1].terminate(), 0);

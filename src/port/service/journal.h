@@ -16,8 +16,8 @@
 // Not guaranteed: that a leader learns of its end before leads_until().
 //
 // Thread-safety: one thread at a time. Besides, any thread may call leader(), leads_until(),
-// copies() and interrupt(), and one other thread keep_leading(). Blocking: every other call but the
-// constructor waits for the disk or the network.
+// answers(), copies() and interrupt(), and one other thread keep_leading(). Blocking: every other
+// call but the constructor waits for the disk or the network.
 // Errors: kCorruptState, kVersionMismatch, kStoreInUse, kPermissionDenied,
 // kUnsupported, kUnavailable.
 #pragma once
@@ -107,6 +107,9 @@ class Journal {
   virtual std::string leader() const { return {}; }
   // From that boot time on, another process may lead. It moves on with each keep_leading().
   virtual base::BootInstant leads_until() const noexcept { return base::BootInstant::max(); }
+  // False: the last proof that this process may write is older than it should be, because the store
+  // has not answered since. Operators are told so before leads_until().
+  virtual bool answers() const noexcept { return true; }
   // Called each kKeepLeading by the loop that answers clients, so that a loop that stands still
   // loses the lead. It does not block.
   virtual void keep_leading() {}

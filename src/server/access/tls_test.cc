@@ -82,6 +82,20 @@ TEST_F(TlsTest, PlainTextAtATlsPortAndTheReverseAreToldApart) {
       << client.error().message();
 }
 
+TEST_F(TlsTest, PlainHttpAtTheHttpsPortIsAnsweredInPlainText) {
+  options_.http = "127.0.0.1:0";
+  start("app @ acquire:*\n");
+  const std::string head = "GET /v1/locks/a HTTP/1.1\r\nHost: localhost\r\n";
+  for (const std::string& more : {std::string(), "Cookie: " + std::string(6'000, 'x') + "\r\n"}) {
+    const Socket plain(server_->http_address());
+    ASSERT_TRUE(plain.send(head + more + "\r\n"));
+    std::string all;
+    for (std::string got = plain.receive(); !got.empty(); got = plain.receive()) all += got;
+    EXPECT_TRUE(all.starts_with("HTTP/1.1 400 ")) << all;
+    EXPECT_NE(all.find("begin the URL with https://"), std::string::npos) << all;
+  }
+}
+
 TEST_F(TlsTest, HalfHandshakesEndInTimeAndDisturbNobody) {
   FrontLimits limits;
   limits.gate.handshake = 200ms;

@@ -184,7 +184,6 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   std::size_t buffered = 0;
   FrontDoor door;
   std::unique_ptr<Gate> gate;  // Once there are users or TLS.
-  // By the name of the user.
   // Sockets in a handshake and connections that are not greeted, by address.
   std::unordered_map<std::string, std::size_t> strangers;
   std::size_t strangers_in_all = 0;
@@ -648,6 +647,8 @@ void Front::stand_by(std::uint32_t shard, const std::string& leader) {
   impl_->close_connections_of(shard);
   part = {nullptr, leader};
 }
+
+void Front::note_journal(bool answers) { impl_->parts.silent = !answers; }
 
 Result<void> Front::listen(const std::string& address) {
   auto opened = open_port(impl_->acceptor, address, impl_->door, "--listen");

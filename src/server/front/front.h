@@ -85,6 +85,8 @@ class Front final {
   // next serve(), a request for a lock of it goes to the server that leads it, or is refused with
   // that server's address (empty: not known).
   void stand_by(std::uint32_t shard, const std::string& leader);
+  // False: this server could not ask its shared journal when it last did.
+  void note_journal(bool answers);
   // Before listen(), or later: then connections of users whose line has changed are closed, and new
   // ones get the new certificate. A port that spoke TLS does so for ever.
   void guard(FrontDoor door);

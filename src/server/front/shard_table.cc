@@ -18,10 +18,11 @@ Service* ShardTable::service_of(const Connection& connection) const {
 }
 
 Service::State ShardTable::state(const Connection& connection) const {
+  Service::State sum{.silent = silent};
   if (const Part* const own = part_of(connection)) {
-    return own->service != nullptr ? own->service->state() : Service::State{};
+    if (own->service != nullptr) sum.add(own->service->state());
+    return sum;
   }
-  Service::State sum;
   for (const Part& each : parts_) {
     if (each.service != nullptr) sum.add(each.service->state());
   }

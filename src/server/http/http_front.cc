@@ -321,8 +321,14 @@ void HttpFront::Impl::join(const PeerPtr& peer, Gate::Verdict verdict, const Use
     return answer(peer, later);
   }
   if (account == nullptr) {
-    HttpAnswer denied = http_error(401, "log_in", "this server wants a user and a password",
-                                   "give them as HTTP's Basic authentication");
+    // The same words for an unknown user, so that nobody learns which names there are.
+    const bool given = !peer->request.authorization.empty();
+    HttpAnswer denied =
+        http_error(401, "log_in",
+                   given ? "this server does not accept this user and password"
+                         : "this server wants a user and a password",
+                   given ? "correct them; they are given as HTTP's Basic authentication"
+                         : "give them as HTTP's Basic authentication");
     denied.headers.emplace_back("WWW-Authenticate", "Basic realm=\"holdfast\", charset=\"UTF-8\"");
     return answer(peer, denied);
   }
@@ -402,6 +408,8 @@ void HttpFront::stand_by(std::uint32_t shard, const std::string& leader) {
   impl_->end_service(shard);
   impl_->scene.shards[shard].leader = leader;
 }
+
+void HttpFront::note_journal(bool answers) { impl_->scene.silent = !answers; }
 
 void HttpFront::guard(FrontDoor door) {
   Impl& impl = *impl_;

@@ -45,6 +45,7 @@ class HttpFront {
   // request under way for that shard, or for all.
   void serve(std::uint32_t shard, Service& service);
   void stand_by(std::uint32_t shard, const std::string& leader);
+  void note_journal(bool answers);
   void guard(FrontDoor door);
   void warn_by(std::function<void(const std::string&)> warn);
   void on_push(const ClientName& client, const port::Push& push);

@@ -9,6 +9,7 @@
 #include "holdfast/detail/percent.h"
 #include "src/server/http/credentials.h"
 #include "src/server/http/http_codec.h"
+#include "src/server/journal/folder_identity.h"
 #include "src/server/journal/journal.h"
 #include "src/server/testing/http_rig.h"
 
@@ -415,6 +416,46 @@ TEST_F(HttpTest, RefusesBodiesThatItDoesNotUnderstand) {
   EXPECT_EQ(ask(posted("/v1/locks/a/steal", "{}")).status, 404);
 }
 
+// It may be a field of another version, or one that was mistyped.
+TEST_F(HttpTest, AnUnknownFieldIsNamedOnEachCallWithTheKnownOnes) {
+  open();
+  const std::pair<const char*, const char*> calls[] = {
+      {"/v1/locks/a/acquire", "id, ttl_ms, wait_ms, owner, reason, mode"},
+      {"/v1/locks/a/renew", "id, ttl_ms"},
+      {"/v1/locks/a/release", "id"},
+      {"/v1/locks/a/break", "token, owner, reason"},
+      {"/v1/ids/a/next", "count"}};
+  for (const auto& [path, known] : calls) {
+    const Got got = post(path, {{"ttl", 1000}});
+    EXPECT_EQ(got.status, 400) << path;
+    EXPECT_EQ(got.parsed()["error"]["message"],
+              std::string("this call has no field 'ttl': it has ") + known);
+  }
+}
+
+TEST_F(HttpTest, ARestoredCopySaysUntilWhenItGrantsNothingAndWhatToDo) {
+  const std::string data = folder_.file("journal");
+  options_.journal = "sqlite:" + data;
+  open();
+  server_.reset();
+  auto found = FolderIdentity::read(data);
+  ASSERT_TRUE(found && *found);
+  ++(*found)->birth;  // The database is another file than the last server had.
+  ASSERT_TRUE((*found)->write(data));
+  open();
+  const std::string id(32, '1');
+  for (const char* call : {"acquire", "renew"}) {
+    const Got got = post(std::string("/v1/locks/a/") + call, {{"id", id}, {"ttl_ms", 1000}});
+    EXPECT_EQ(got.status, 503);
+    const json error = got.parsed()["error"];
+    EXPECT_EQ(error["code"], "restored");
+    EXPECT_NE(error["message"].get<std::string>().find(" s, until 20"), std::string::npos) << error;
+    EXPECT_NE(error["next"].get<std::string>().find("--clients-stopped"), std::string::npos);
+    EXPECT_NE(got.head.find("Retry-After: 86"), std::string::npos) << got.head;
+  }
+  EXPECT_NE(get("/readyz").body.find(" s, until 20"), std::string::npos);
+}
+
 TEST_F(HttpTest, RefusesWhatPagesOfABrowserCanSend) {
   open();
   EXPECT_EQ(ask("GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n").status, 421);
@@ -468,7 +509,14 @@ TEST_F(HttpTest, AsksForAUserAndItsRights) {
   const Got stranger = get("/v1/locks");
   EXPECT_EQ(stranger.status, 401);
   EXPECT_NE(stranger.head.find("WWW-Authenticate: Basic"), std::string::npos);
-  EXPECT_EQ(get("/v1/locks", wrong).status, 401);
+  // It does not tell which users there are.
+  const std::string unknown = "Authorization: Basic bm9ib2R5Ondyb25n\r\n";
+  const Got denied = get("/v1/locks", wrong);
+  EXPECT_EQ(denied.status, 401);
+  EXPECT_EQ(denied.parsed()["error"]["message"],
+            "this server does not accept this user and password");
+  EXPECT_EQ(get("/v1/locks", unknown).body, denied.body);
+  EXPECT_NE(stranger.body, denied.body);
   EXPECT_EQ(get("/metrics", app).status, 403);
   EXPECT_EQ(get("/metrics", look).status, 200);
   EXPECT_EQ(get("/v1/locks", app).status, 403);

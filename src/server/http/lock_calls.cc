@@ -88,6 +88,15 @@ HttpAnswer standing_by(const std::string& leader) {
   return answer;
 }
 
+HttpAnswer restored(machine::Duration quiet) {
+  HttpAnswer answer = http_error(
+      503, "restored", quiet_text(quiet),
+      "ask again then; or, if every client of this journal was stopped, the operator starts the "
+      "server with --clients-stopped");
+  answer.headers.emplace_back("Retry-After", std::to_string((millis(quiet) + 999) / 1000));
+  return answer;
+}
+
 std::optional<AcquisitionId> read_id(const std::string& text) {
   if (text.size() != 32) return std::nullopt;
   const auto high = detail::parse_number<std::uint64_t>(std::string_view(text).substr(0, 16), 16);
@@ -127,7 +136,7 @@ class Fields {
                 std::chrono::duration_cast<std::chrono::milliseconds>(kLongestLease));
   }
   std::chrono::milliseconds wait() {
-    if (!body_.contains("wait_ms")) return {};
+    if (find("wait_ms") == nullptr) return {};
     return time("wait_ms", std::chrono::milliseconds(0), kLongestWait);
   }
   std::uint64_t count() {
@@ -137,15 +146,16 @@ class Fields {
     spoil("'count' must be a whole number");
     return 0;
   }
-  // Why the body is refused; empty: it is fine.
+  // Why the body is refused; empty: it is fine. It is asked last, when all fields were looked for.
+  // An unknown one comes first, because it may be the reason why another one is missing.
   std::string trouble() const {
-    if (!trouble_.empty() || seen_.size() == body_.size()) return trouble_;
     for (const auto& [name, value] : body_.items()) {
-      if (std::find(seen_.begin(), seen_.end(), name) == seen_.end()) {
-        return "this call has no field '" + name.substr(0, 64) + "'";
-      }
+      if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
+      std::string all;
+      for (const std::string& each : known_) all += (all.empty() ? "" : ", ") + each;
+      return "this call has no field '" + name.substr(0, 64) + "': it has " + all;
     }
-    return {};
+    return trouble_;
   }
   std::string spoil(const std::string& why) {
     if (trouble_.empty()) trouble_ = why;
@@ -168,14 +178,13 @@ class Fields {
     return {};
   }
   const json* find(const char* name) {
+    if (std::find(known_.begin(), known_.end(), name) == known_.end()) known_.emplace_back(name);
     const auto found = body_.find(name);
-    if (found == body_.end()) return nullptr;
-    seen_.emplace_back(name);
-    return &*found;
+    return found == body_.end() ? nullptr : &*found;
   }
 
   const json& body_;
-  std::vector<std::string> seen_;
+  std::vector<std::string> known_;  // The call's fields, in the order in which it looked for them.
   std::string trouble_;
 };
 
@@ -591,6 +600,9 @@ void change(const std::shared_ptr<LockCall>& call, Right right, const std::strin
             const HttpRequest& request, void (*run)(const std::shared_ptr<LockCall>&, Fields&)) {
   if (request.method != "POST") return call->done(wrong_method("POST"));
   if (const auto refused = refuse_user(*call, right, name)) return call->done(*refused);
+  if (const auto quiet = call->service->state().quiet; quiet.count() > 0) {
+    return call->done(restored(quiet));
+  }
   // Nothing nests, so deep texts are refused before they are built.
   const auto flat = [](int depth, json::parse_event_t, json&) { return depth <= 1; };
   const std::string_view text = request.body.empty() ? "{}" : std::string_view(request.body);

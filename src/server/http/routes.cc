@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/clock.h"
 #include "src/server/http/console_page.h"
 
 namespace holdfast::server {
@@ -21,6 +23,10 @@ HttpAnswer plain(unsigned status, std::string text) {
 HttpAnswer readiness(const HttpScene& scene) {
   const auto state = scene.state();
   const bool alone = scene.shards.size() == 1;
+  if (!scene.journal_answers()) {
+    return plain(503, std::string(state ? "leads" : "standing by") +
+                          ", and the journal does not answer: nothing is granted until it does\n");
+  }
   if (!state && alone) {
     const std::string& leader = scene.shards.front().leader;
     return plain(503, leader.empty() ? "standing by: no server leads yet\n"
@@ -28,10 +34,7 @@ HttpAnswer readiness(const HttpScene& scene) {
   }
   if (!state) return plain(503, "standing by: this server leads no shard\n");
   if (state->full) return plain(503, "the journal takes nothing: it is full\n");
-  if (const auto left = std::chrono::ceil<std::chrono::seconds>(state->quiet); left.count() > 0) {
-    return plain(503, "the journal is a restored copy and grants nothing for " +
-                          std::to_string(left.count()) + " s\n");
-  }
+  if (state->quiet.count() > 0) return plain(503, quiet_text(state->quiet) + "\n");
   if (alone) return plain(200, "ready\n");
   return plain(200, "ready: leads " + std::to_string(scene.leading()) + " of " +
                         std::to_string(scene.shards.size()) + " shards\n");
@@ -94,6 +97,8 @@ HttpAnswer metrics(const HttpScene& scene) {
   };
   const auto state = scene.state();
   gauge("holdfast_server_leads", "1: this server leads.", state ? 1 : 0);
+  gauge("holdfast_server_journal_answers", "0: the journal does not answer.",
+        scene.journal_answers() ? 1 : 0);
   if (scene.shards.size() > 1) append_shards(out, scene);
   gauge("holdfast_server_http_connections", "Open HTTP connections.", scene.connections);
   if (state) {
@@ -133,6 +138,17 @@ HttpAnswer http_error(unsigned status, std::string_view code, const std::string&
           .body = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
 }
 
+std::string quiet_text(machine::Duration left) {
+  const auto whole = std::chrono::ceil<std::chrono::seconds>(left);
+  const std::time_t end = std::chrono::system_clock::to_time_t(base::wall_now() + whole);
+  std::tm parts{};
+  char text[32] = "";
+  ::gmtime_r(&end, &parts);
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return "the journal is a restored copy and grants nothing for " + std::to_string(whole.count()) +
+         " s, until " + text;
+}
+
 HttpAnswer wrong_method(const std::string& allowed) {
   HttpAnswer answer = http_error(405, "method", "this path has no such method", "use " + allowed);
   answer.headers.emplace_back("Allow", allowed);
@@ -166,6 +182,11 @@ std::optional<Service::State> HttpScene::state() const {
     sum->add(each.service->state());
   }
   return sum;
+}
+
+bool HttpScene::journal_answers() const {
+  const auto now = state();
+  return !silent && !(now && now->silent);
 }
 
 bool is_open_to_all(std::string_view target) { return target == "/healthz" || target == "/readyz"; }

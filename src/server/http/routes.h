@@ -43,6 +43,7 @@ struct HttpShard {
 struct HttpScene {
   std::vector<HttpShard> shards = std::vector<HttpShard>(1);
   std::string address;  // This server's main address, as others are told it.
+  bool silent = false;  // This server could not ask its shared journal when it last did.
   Greeting greeting;
   std::size_t connections = 0;
   std::uint64_t answered[6] = {};  // By the first digit of their status.
@@ -56,6 +57,7 @@ struct HttpScene {
   std::size_t leading() const;
   // The present of those together. nullopt: it leads none.
   std::optional<Service::State> state() const;
+  bool journal_answers() const;
 };
 
 struct HttpCaller {
@@ -72,6 +74,8 @@ void answer_request(const HttpScene& scene, const HttpRequest& request, const Ht
                     Answered done);
 HttpAnswer http_error(unsigned status, std::string_view code, const std::string& message,
                       const std::string& next);
+// The message of a restored copy that grants nothing for `left`.
+std::string quiet_text(machine::Duration left);
 HttpAnswer wrong_method(const std::string& allowed);
 
 // --- /v1/server (server_state.cc).

@@ -19,6 +19,9 @@ using Next = SocketIo::Next;
 
 constexpr std::string_view kSpeakTls =
     "-ERR this port speaks TLS: begin the URL with holdfasts://, or rediss:// in other clients\r\n";
+constexpr std::string_view kSpeakHttps =
+    "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
+    "this port speaks TLS, and the request came without: begin the URL with https://\n";
 
 class Session final : public port::TlsSession {
  public:
@@ -70,8 +73,12 @@ class Session final : public port::TlsSession {
   void look_for_plain_text() const {
     const int reason = ERR_GET_REASON(ERR_peek_error());
     if (reason != SSL_R_WRONG_VERSION_NUMBER && reason != SSL_R_HTTP_REQUEST) return;
-    static_cast<void>(
-        ::send(socket_.fd, kSpeakTls.data(), kSpeakTls.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
+    // A socket that is closed with bytes to be read takes the answer from its peer.
+    char rest[4'096];
+    while (::recv(socket_.fd, rest, sizeof rest, MSG_DONTWAIT) > 0) {
+    }
+    const std::string_view told = reason == SSL_R_HTTP_REQUEST ? kSpeakHttps : kSpeakTls;
+    static_cast<void>(::send(socket_.fd, told.data(), told.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
   }
 
   redis::TlsSocket socket_;

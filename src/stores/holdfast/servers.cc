@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -112,20 +113,60 @@ ServerStatus status_of(const Result<redis::Reply>& reply, const port::Endpoint& 
   status.holders = number(info, "holders");
   status.waiters = number(info, "waiters");
   status.full = field(info, "journal_full") == "1";
+  status.journal_answers = field(info, "journal_answers") != "0";
   status.quiet = std::chrono::seconds(number(info, "quiet_seconds"));
   status.shards = std::max<std::uint32_t>(static_cast<std::uint32_t>(number(info, "shards")), 1);
   if (status.shards > 1) status.leader = field(info, "shard_leaders");
-  const std::string led = field(info, "shards_led");
-  if (!led.empty()) {
-    status.leading = static_cast<std::uint32_t>(std::count(led.begin(), led.end(), ',')) + 1;
-  } else if (status.shards == 1 && status.leads) {
-    status.leading = 1;  // A server of before does not say.
+  for (const std::string& each : split(field(info, "shards_led"))) {
+    const auto shard = ::holdfast::detail::parse_number<std::uint32_t>(each);
+    if (shard && *shard < status.shards) status.led.push_back(*shard);
   }
+  // A server of before does not say.
+  if (status.led.empty() && status.shards == 1 && status.leads) status.led.push_back(0);
+  status.leading = static_cast<std::uint32_t>(status.led.size());
   return status;
 }
 
 ServerStatus status_of_server(const redis::RedisAddress& address, const port::Endpoint& server) {
   return status_of(ask(address, server, {"INFO"}), server);
+}
+
+// Each on a thread of its own, so one that hangs costs the others no time.
+std::vector<ServerStatus> ask_each(const redis::RedisAddress& address,
+                                   const std::vector<port::Endpoint>& servers) {
+  std::vector<ServerStatus> all(servers.size());
+  std::vector<std::thread> threads;
+  for (std::size_t at = 0; at < servers.size(); ++at) {
+    threads.push_back(base::start_thread(
+        "holdfast-ask", [&, at] { all[at] = status_of_server(address, servers[at]); }));
+  }
+  for (std::thread& each : threads) each.join();
+  return all;
+}
+
+Result<port::Endpoint> endpoint_of(const redis::RedisAddress& address, const std::string& server) {
+  return port::parse_endpoint(server, {address.nodes.front().host, kPort}, "holdfast");
+}
+
+// The servers that are said to lead a shard which none of these leads, and which are none of these.
+std::vector<port::Endpoint> other_leaders(const redis::RedisAddress& address,
+                                          const std::vector<ServerStatus>& asked) {
+  std::set<std::uint32_t> led;
+  std::set<std::string> known;
+  for (const ServerStatus& each : asked) {
+    led.insert(each.led.begin(), each.led.end());
+    known.insert(each.address);
+  }
+  std::vector<port::Endpoint> others;
+  for (const ServerStatus& each : asked) {
+    const auto leaders = each.shards > 1 ? split(each.leader) : std::vector<std::string>();
+    for (std::uint32_t shard = 0; shard < leaders.size(); ++shard) {
+      if (led.contains(shard) || leaders[shard].empty()) continue;
+      if (!known.insert(leaders[shard]).second) continue;
+      if (auto server = endpoint_of(address, leaders[shard])) others.push_back(*std::move(server));
+    }
+  }
+  return others;
 }
 
 // Asks all servers at the same time, and ends the other questions when one has answered.
@@ -217,10 +258,25 @@ ServerMember member_of(const redis::Reply& fields) {
   return member;
 }
 
-Result<port::Endpoint> which_server(const redis::RedisAddress& address, const std::string& name) {
-  if (!name.empty()) {
-    return port::parse_endpoint(name, {address.nodes.front().host, kPort}, "holdfast");
+// The list alone does not know that a server has just died.
+void note_troubles(const redis::RedisAddress& address, std::vector<ServerMember>& members) {
+  std::vector<port::Endpoint> places;
+  std::vector<ServerMember*> placed;
+  for (ServerMember& each : members) {
+    auto place = endpoint_of(address, each.address);
+    if (!place) {
+      each.trouble = place.error().message();
+      continue;
+    }
+    places.push_back(*std::move(place));
+    placed.push_back(&each);
   }
+  const auto answers = ask_each(address, places);
+  for (std::size_t at = 0; at < placed.size(); ++at) placed[at]->trouble = answers[at].trouble;
+}
+
+Result<port::Endpoint> which_server(const redis::RedisAddress& address, const std::string& name) {
+  if (!name.empty()) return endpoint_of(address, name);
   if (address.nodes.size() == 1) return address.nodes.front();
   return Error(Errc::kInvalidArgument, address.display() +
                                            ": the URL names several servers: say which one is to "
@@ -261,8 +317,11 @@ Result<void> await_end(const redis::RedisAddress& address, const port::Endpoint&
 }  // namespace
 
 Result<std::vector<ServerStatus>> ask_servers(const redis::RedisAddress& address) {
-  std::vector<ServerStatus> all;
-  for (const port::Endpoint& each : address.nodes) all.push_back(status_of_server(address, each));
+  std::vector<ServerStatus> all = ask_each(address, address.nodes);
+  for (ServerStatus& each : ask_each(address, other_leaders(address, all))) {
+    const bool is_leader = !each.trouble.empty() || each.leading > 0;
+    if (is_leader) all.push_back(std::move(each));
+  }
   return all;
 }
 
@@ -298,6 +357,7 @@ Result<std::vector<ServerMember>> ask_for_members(const redis::RedisAddress& add
     }
     std::vector<ServerMember> members;
     for (const redis::Reply& item : reply->items) members.push_back(member_of(item));
+    note_troubles(address, members);
     return members;
   }
   return last;

@@ -1,8 +1,8 @@
 // The servers of a lock service, asked one by one: how each is, which ones there are, and which one
 // shall step down or stop.
 //
-// Thread-safety: pure functions, but for the network. Blocking: the address' connect_timeout for
-// each server at most; drain_one() takes its patience beside that.
+// Thread-safety: pure functions, but for the network. Blocking: the address' connect_timeout a
+// few times at most; drain_one() takes its patience beside that.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@
 
 namespace holdfast::stores::holdfast {
 
-// Errors: of the TLS files only.
+// As service_status(). Errors: of the TLS files only.
 Result<std::vector<ServerStatus>> ask_servers(const redis::RedisAddress& address);
 
 // A service with two shards or more, as the server that answers first tells. All are asked at once,

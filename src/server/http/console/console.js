@@ -156,6 +156,7 @@ function notices() {
     found.push(["", leader === "" ? t("no_leader") : t("standing_by", { leader })]);
     return found;
   }
+  if (state.server?.journal_answers === false) found.push(["bad", t("silent")]);
   if (state.server?.journal_full) found.push(["bad", t("full")]);
   if (state.server?.quiet_s > 0) {
     found.push(["bad", t("restored", { time: duration(state.server.quiet_s * 1000) })]);

@@ -87,6 +87,7 @@ const TEXTS = {
       + "HTTP port of one of those. {leaders}",
     no_leader: "This server stands by, and no server leads yet. The page asks again every 2 "
       + "seconds.",
+    silent: "The journal does not answer: no lock is granted until it does. Look at its servers.",
     full: "The journal is full: no lock is granted, only renewals go on. Free space on its disk.",
     restored: "The journal is a restored copy: no lock is granted for {time}. When all clients are "
       + "stopped, start the server with --clients-stopped.",
@@ -189,6 +190,7 @@ const TEXTS = {
     part: "本页只显示 {shards} 个分片中的 {leading} 个分片的锁。其余分片由其他服务器领导：请打开它们各自的 HTTP 端口。{leaders}",
     no_shard: "本服务器不领导任何分片，没有锁。分片由其他服务器领导：请打开它们的 HTTP 端口。{leaders}",
     no_leader: "本服务器处于待命状态，目前还没有领导者。页面每 2 秒重试一次。",
+    silent: "日志没有响应：在它恢复响应之前不授予锁。请检查其服务器。",
     full: "日志已满：不再授予锁，只有续期继续。请释放其磁盘空间。",
     restored: "日志是恢复的副本：{time} 内不授予任何锁。若所有客户端都已停止，请用 --clients-stopped 启动服务器。",
     no_state: "未显示服务器状态：{why}",

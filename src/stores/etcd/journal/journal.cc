@@ -25,6 +25,9 @@ using namespace std::chrono_literals;
 // One attempt of a write. After it the next member is asked, with the same bytes. A lone attempt
 // takes 7 s when etcd loses its leader.
 constexpr std::chrono::milliseconds kAttempt = 500ms;
+// A proof of the lead is late when it has been due for so long: an attempt, and the time in which a
+// service looks whether it has to make one.
+constexpr std::chrono::milliseconds kOverdue = 2 * kAttempt;
 constexpr std::chrono::milliseconds kReading = 5s;
 constexpr std::chrono::milliseconds kGoodbye = 1s;
 constexpr std::chrono::milliseconds kAskEvery = 10s;
@@ -180,6 +183,15 @@ std::string EtcdJournal::leader() const {
 
 BootInstant EtcdJournal::leads_until() const noexcept {
   return BootInstant(std::chrono::nanoseconds(last_write_.load())) + length_;
+}
+
+// An idle leader asks for a proof only when the last one has lasted so long.
+std::chrono::nanoseconds EtcdJournal::proof_lasts() const {
+  return detail::RenewalSchedule(length_).beat_every();
+}
+
+bool EtcdJournal::answers() const noexcept {
+  return BootClock::now() < leads_until() - length_ + proof_lasts() + kOverdue;
 }
 
 Result<bool> EtcdJournal::lead(const std::string& told, BootInstant until) {
@@ -542,8 +554,7 @@ Commit EtcdJournal::look() {
   const BootInstant now = BootClock::now();
   if (now >= next_question_) ask_cluster();
   if (note_is_due(now)) return note_wait();
-  const auto fresh = detail::RenewalSchedule(length_).beat_every();
-  if (leader_ != 0 && now < leads_until() - length_ + fresh) return Commit::kCommitted;
+  if (leader_ != 0 && now < leads_until() - length_ + proof_lasts()) return Commit::kCommitted;
   return confirm();
 }
 

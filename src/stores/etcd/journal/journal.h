@@ -87,6 +87,7 @@ class EtcdJournal final : public port::Journal {
   void interrupt() noexcept override;
   std::string leader() const override;
   base::BootInstant leads_until() const noexcept override;
+  bool answers() const noexcept override;
   void keep_leading() override;
   bool confirms_renewals() const noexcept override { return true; }
 
@@ -159,6 +160,7 @@ class EtcdJournal final : public port::Journal {
   port::Commit judge_refusal(const wire::TxnResponse& answer, const Own* own,
                              base::BootInstant sent);
   void wrote(base::BootInstant sent);
+  std::chrono::nanoseconds proof_lasts() const;
   Result<bool> drop_first(const std::string& from, const std::string& end);
   void compact();
   void ask_cluster();
