@@ -2,7 +2,10 @@
 
 #include <crypt.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
+#include <string_view>
 
 #include "holdfast/server_tools.h"
 
@@ -30,10 +33,33 @@ Result<std::string> hash_password(const std::string& password) {
 
 namespace holdfast::server {
 
+namespace {
+
+// The methods that are strong today, as crypt(5) has them. The last part of a hash has `digits`;
+// bcrypt's also holds the salt.
+struct Method {
+  std::string_view begin;
+  std::size_t digits;
+};
+constexpr Method kMethods[] = {{"$y$", 43}, {"$gy$", 43}, {"$7$", 43},  {"$6$", 86},
+                               {"$5$", 43}, {"$2b$", 53}, {"$2y$", 53}, {"$2a$", 53}};
+
+bool is_digit(unsigned char c) {
+  return (c >= '.' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+}  // namespace
+
 bool is_hash(const std::string& text) {
-  const int verdict = text.starts_with('$') ? crypt_checksalt(text.c_str()) : CRYPT_SALT_INVALID;
-  return verdict != CRYPT_SALT_INVALID && verdict != CRYPT_SALT_METHOD_DISABLED &&
-         text.find('$', 1) != text.npos;
+  const auto* const method = std::find_if(std::begin(kMethods), std::end(kMethods),
+                                          [&](auto& each) { return text.starts_with(each.begin); });
+  if (method == std::end(kMethods)) return false;
+  const std::size_t before = text.rfind('$');
+  const std::string_view last = std::string_view(text).substr(before + 1);
+  const int verdict = crypt_checksalt(text.c_str());
+  return before >= method->begin.size() && last.size() == method->digits &&
+         std::all_of(last.begin(), last.end(), is_digit) && verdict != CRYPT_SALT_INVALID &&
+         verdict != CRYPT_SALT_METHOD_DISABLED;
 }
 
 bool matches(const std::string& password, const std::string& hash) {

@@ -86,9 +86,10 @@ class Line {
 
   void take_password(const std::string& hash, User& user) {
     if (!is_hash(hash)) {
-      return spoil(
-          "password: takes a hash of crypt(3), which 'holdfast server password' makes, and "
-          "never the password itself");
+      return spoil("user '" + user.name +
+                   "': password: takes a whole hash of crypt(3), as 'holdfast server password' "
+                   "makes one: yescrypt, scrypt, SHA-512, SHA-256 or bcrypt. It takes no hash that "
+                   "is cut off, no weaker one such as MD5 ($1$), and never the password itself");
     }
     user.passwords.push_back(hash);
   }

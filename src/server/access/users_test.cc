@@ -15,7 +15,8 @@
 namespace holdfast::server {
 namespace {
 
-constexpr const char* kHash = "password:$y$j9T$aaaaaaaaaaaa$bbbbbbbbbbbbbbbbbbbbbb";
+constexpr const char* kHash =
+    "password:$y$j9T$aaaaaaaaaaaa$bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 
 UserPtr user_of(const std::string& rights) {
   const auto users = Users::parse("app " + std::string(kHash) + ' ' + rights, "test");
@@ -69,9 +70,10 @@ TEST(UsersTest, NamesAreWrittenWithPercentWhereTheyMust) {
 }
 
 TEST(UsersTest, AFileHasCommentsLimitsAndSeveralPasswords) {
-  const std::string text = "# all of them\n\n  app " + std::string(kHash) + ' ' + kHash +
-                           "2 connections:20 admin rate:500 acquire:* # ours\r\nops " + kHash +
-                           '\n';
+  std::string other = kHash;
+  other.back() = 'c';
+  const std::string text = "# all of them\n\n  app " + std::string(kHash) + ' ' + other +
+                           " connections:20 admin rate:500 acquire:* # ours\r\nops " + kHash + '\n';
   const auto users = Users::parse(text, "test");
   ASSERT_TRUE(users) << users.error().message();
   const UserPtr app = (*users)->find("app");
@@ -119,6 +121,31 @@ TEST(UsersTest, ABadLineIsNamedAndNoHashIsShown) {
   }
   const auto second = Users::parse(good + "\n\nb", "file");
   EXPECT_NE(second.error().message().find("file, line 3: "), std::string::npos);
+}
+
+// A cut hash fits no password, and a weak one is soon guessed.
+TEST(UsersTest, OnlyWholeStrongHashesAreTakenAndTheUserIsNamed) {
+  const std::string digits(86, 'x');
+  const auto last = [&](std::size_t size) { return digits.substr(0, size); };
+  const std::string sha512 = "$6$saltsalt$" + digits;
+  for (const std::string& good :
+       {hash_password("secret").value(), sha512, "$6$rounds=5000$saltsalt$" + digits,
+        "$5$saltsalt$" + last(43), "$2b$12$" + last(53), "$2y$12$" + last(53),
+        "$7$CU..../....2Q9obwLhin8qvQl6sisAO/$" + last(43), "$gy$j9T$aaaaaaaaaaaa$" + last(43)}) {
+    EXPECT_TRUE(Users::parse("app password:" + good, "file")) << good;
+  }
+  for (const std::string& bad :
+       {"$1$saltsalt$" + last(22), sha512.substr(0, sha512.size() - 1), sha512.substr(0, 12),
+        sha512 + 'x', "$6$" + digits, "$y$j9T$aaaaaaaaaaaa$" + last(42), "$y$" + last(43),
+        "$2b$12$" + last(52), "$md5$saltsalt$$" + last(22), "$sha1$40000$saltsalt$" + last(28),
+        "$3$$" + last(32), "$6$saltsalt$" + last(85) + '!'}) {
+    const auto users = Users::parse("# ours\napp password:" + bad, "file");
+    ASSERT_FALSE(users) << bad;
+    EXPECT_TRUE(users.error().message().starts_with("file, line 2: user 'app': password: takes a "))
+        << users.error().message();
+    EXPECT_NE(users.error().message().find("SHA-512"), std::string::npos);
+    EXPECT_EQ(users.error().message().find(bad), std::string::npos);
+  }
 }
 
 TEST(UsersTest, AFileThatOthersCanReadIsTold) {
