@@ -377,7 +377,7 @@ with 0. SIGHUP makes it read the users and the certificate again; without either
   --plaintext       listen beyond loopback without TLS, where the network itself encrypts
   --data DIR        the folder of the journal, on a local disk; it is made. Default: the folder
                     server beside the default store; root's is /var/lib/holdfast/server. One server
-                    at a time uses a folder
+                    at a time uses a folder. A configuration file has the whole path
   --journal URL     its kind and place: sqlite:DIR, as --data; etcd://HOST,HOST/PREFIX, which
                     several servers share: one leads, the others stand by; memory: nothing survives,
                     for tests

@@ -221,6 +221,13 @@ bool say_change(const ServeOptions& options, const Server& server, const ServerL
   return flush_output();
 }
 
+// For people. A reader who has gone does not change how the server ends.
+void say_end(const ServeOptions& options, const std::string& line) {
+  if (options.common.json || options.common.quiet) return;
+  print(line + "\n");
+  static_cast<void>(flush_output());
+}
+
 bool has_files(const ServeOptions& options) { return options.users || options.tls_cert; }
 
 void reload(const ServeOptions& options, Server& server) {
@@ -238,17 +245,25 @@ void reload(const ServeOptions& options, Server& server) {
   static_cast<void>(flush_output());
 }
 
-// The reason why the program ends, as its last line; nullopt: the server has failed.
-std::optional<Json> wait_for_end(const ServeOptions& options, Server& server,
-                                 const Signals& signals, Mailbox& mailbox) {
+struct ServeEnd {
+  Json line;           // The last one of --json.
+  std::string reason;  // For people.
+};
+
+// Why the program ends; nullopt: the server has failed.
+std::optional<ServeEnd> wait_for_end(const ServeOptions& options, Server& server,
+                                     const Signals& signals, Mailbox& mailbox) {
   while (true) {
     for (const std::string& each : mailbox.take_warnings()) complain(printable(each));
     if (const auto lead = mailbox.new_lead()) static_cast<void>(say_change(options, server, *lead));
     if (mailbox.failure()) return std::nullopt;
-    if (mailbox.drained()) return Json{{"event", "stopped"}, {"drained", true}};
+    if (mailbox.drained()) {
+      return ServeEnd{{{"event", "stopped"}, {"drained", true}}, "an operator asks for it"};
+    }
     const auto signal = signals.next_ending();
     if (signal && (*signal != SIGHUP || !has_files(options))) {
-      return Json{{"event", "stopped"}, {"signal", signal_name(*signal)}};
+      const std::string name = signal_name(*signal);
+      return ServeEnd{{{"event", "stopped"}, {"signal", name}}, "SIG" + name};
     }
     if (signal) {
       reload(options, server);
@@ -299,9 +314,15 @@ int serve_command(const ServeOptions& given) {
   }
   if (!say_where(options, *server, server->lead())) return kExitError;
   const auto end = wait_for_end(options, *server, signals, mailbox);
+  if (end) {
+    say_end(options, "stopping (" + end->reason +
+                         "): it takes no more requests, and answers those under way");
+  }
   server->stop();
   if (end) {
-    if (options.common.json) print(to_line(*end));
+    say_end(options, "stopped");
+    if (!options.common.json) return 0;
+    print(to_line(end->line));
     return flush_output() ? 0 : kExitError;
   }
   const auto failure = mailbox.failure();

@@ -292,9 +292,16 @@ class ConfigTest(AccessCase):
         for more, why in [({"user": "x"}, "serve.toml:7: user: is not known; did you mean users?"),
                           ({"plaintext": "yes"}, "serve.toml:7: plaintext: must be true or false"),
                           ({"journal": "memory:"}, "contradict each other"),
+                          ({"data": "locks"}, "serve.toml:3: data: 'locks' is not a whole path"),
+                          ({"data": "~/locks"}, "serve.toml:3: data: '~/locks' is not a whole path"),
+                          ({"journal": "sqlite:locks"}, "serve.toml:7: journal: 'locks' is not a whole path"),
+                          ({"users": "~/users"}, "--users '~/users': the shell has not replaced '~'"),
                           ({"users": ""}, "--users names no file"),
                           ({"listen": "0.0.0.0:1", "users": self.path("none")}, "users file")]:
             self.assertIn(why, self.refused("--config", self.write(**more)))
+        for words in (("--data", "~/locks"), ("--journal", "sqlite:~/locks")):
+            self.assertIn("write the whole path", self.refused("--listen", "127.0.0.1:0", *words))
+        self.assertFalse(os.path.exists("~"))
 
     def test_the_example_explains_every_key_and_is_understood(self):
         with open(self.EXAMPLE, encoding="utf-8") as file:

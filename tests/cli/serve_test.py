@@ -118,6 +118,22 @@ class RestartTest(ServeCase):
         self.assertIn(f"holdfast run --store {url} NAME -- COMMAND", server.stdout.readline())
         self.ok("run", "--store", url, "job", "--", "true")
         self.assertIn("in memory", self.ok("doctor", "--store", url).stdout)
+        server.terminate()
+        self.assertEqual(server.wait(PATIENCE), 0)
+        stopping, stopped = server.stdout.read().splitlines()
+        self.assertRegex(stopping, r"^stopping \(SIGTERM\): ")
+        self.assertEqual(stopped, "stopped")
+
+    def test_nobody_who_reads_does_not_change_how_it_ends(self):
+        server = subprocess.Popen([PROGRAM, "serve", "--listen", "127.0.0.1:0", "--journal", "memory:"],
+                                  env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  preexec_fn=die_with_parent)
+        self.addCleanup(self.end, server)
+        for _ in range(4):
+            server.stdout.readline()
+        server.stdout.close()
+        server.terminate()
+        self.assertEqual(server.wait(PATIENCE), 0, server.stderr.read())
 
     def test_a_killed_server_keeps_every_answered_grant_and_token(self):
         first = self.start()

@@ -47,9 +47,10 @@ class TableReader {
   }
 
   // A URL may not be a bare number.
-  void text(const char* key, std::optional<std::string>& into) {
+  template <typename Read>
+  void text(const char* key, std::optional<std::string>& into, Read read) {
     const toml::node* node = table_.get(key);
-    if (node == nullptr || node->is_string()) return value(key, into, read_text);
+    if (node == nullptr || node->is_string()) return value(key, into, read);
     fail(*take(key), key, "must be text in quotes");
   }
 
@@ -141,9 +142,34 @@ Result<void> read_names(const toml::table& names, const std::string& file, Confi
   return all.finish();
 }
 
+bool is_journal_place(const ServeText& text) {
+  return text.field == &ServeOptions::data || text.field == &ServeOptions::journal;
+}
+
+// The folder in which a server is started is not the one of its file, and with another folder it
+// would begin a new journal.
+Result<std::string> read_folder(const std::string& text) {
+  if (text.empty() || text.starts_with('/')) return text;
+  return Error(Errc::kInvalidArgument, "'" + printable(text) +
+                                           "' is not a whole path, and what it means would depend "
+                                           "on where the server is started: begin it with '/'");
+}
+
+Result<std::string> read_journal(const std::string& text) {
+  const std::string path(path_of(text));
+  if (path.size() == text.size()) return text;  // It is no URL, which is told later.
+  const auto folder = read_folder(path);
+  return folder ? text : folder;
+}
+
 Result<void> read_serve(const toml::table& table, const std::string& file, ServeOptions& into) {
   TableReader serve(table, file);
-  for (const ServeText& each : kServeTexts) serve.text(each.key, into.*each.field);
+  for (const ServeText& each : kServeTexts) {
+    const auto read = each.field == &ServeOptions::data      ? read_folder
+                      : each.field == &ServeOptions::journal ? read_journal
+                                                             : read_text;
+    serve.text(each.key, into.*each.field, read);
+  }
   serve.value("shards", into.shards, read_shards);
   serve.flag("plaintext", into.plaintext);
   return serve.finish();
@@ -151,7 +177,7 @@ Result<void> read_serve(const toml::table& table, const std::string& file, Serve
 
 Result<void> read_table(const toml::table& root, const std::string& file, Config& into) {
   TableReader top(root, file);
-  top.text("store", into.store);
+  top.text("store", into.store, read_text);
   top.value("ttl", into.ttl, read_period);
   const toml::table* names = top.table("names");
   const toml::table* run_table = top.table("run");
@@ -420,8 +446,7 @@ void fill_serve(ServeOptions& options, const Config& config) {
   // One place for the journal replaces the other one.
   const bool has_place = options.data || options.journal;
   for (const ServeText& each : kServeTexts) {
-    const bool is_place = each.field == &ServeOptions::data || each.field == &ServeOptions::journal;
-    if (!(options.*each.field) && !(is_place && has_place)) {
+    if (!(options.*each.field) && !(is_journal_place(each) && has_place)) {
       options.*each.field = written.*each.field;
     }
   }

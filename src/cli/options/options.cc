@@ -1,6 +1,7 @@
 #include "src/cli/options/options.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <functional>
 
@@ -10,6 +11,12 @@
 
 namespace holdfast::cli {
 namespace {
+
+std::string option_of(const ServeText& text) {
+  std::string name = std::string("--") + text.key;
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
 
 std::function<Result<int>(const std::string&)> between(int least, int most) {
   return [least, most](const std::string& text) { return read_number(text, least, most); };
@@ -344,6 +351,13 @@ Result<void> parse_failover(const Arguments& arguments, FailoverOptions& into) {
   return {};
 }
 
+std::string_view path_of(std::string_view place) {
+  const auto is_letter = [](unsigned char c) { return std::isalnum(c) != 0; };
+  const std::size_t scheme = static_cast<std::size_t>(
+      std::find_if_not(place.begin(), place.end(), is_letter) - place.begin());
+  return scheme < place.size() && place[scheme] == ':' ? place.substr(scheme + 1) : place;
+}
+
 Result<void> check_serve(const ServeOptions& options) {
   // An empty variable of a script must not open the server to everybody.
   for (const auto& [option, file] : {std::pair{"users", options.users},
@@ -357,6 +371,13 @@ Result<void> check_serve(const ServeOptions& options) {
                                         {"http-host", options.http_hosts},
                                         {"advertise", options.advertise}}) {
     if (address && address->empty()) return invalid("--" + std::string(option) + " names no host");
+  }
+  for (const ServeText& each : kServeTexts) {
+    const auto& text = options.*each.field;
+    if (!text || !path_of(*text).starts_with('~')) continue;
+    return invalid(option_of(each) + " '" + printable(*text) +
+                   "': the shell has not replaced '~': write the whole path, or './~' for a name "
+                   "that begins so");
   }
   if (options.data && options.journal) {
     return invalid("--data and --journal contradict each other");
@@ -374,9 +395,7 @@ Result<void> parse_serve(const Arguments& arguments, ServeOptions& into) {
   OptionTable table("serve");
   add_messages(table, into.common);
   for (const ServeText& each : kServeTexts) {
-    std::string name = std::string("--") + each.key;
-    std::replace(name.begin(), name.end(), '_', '-');
-    table.value(name, into.*each.field, read_text, each.offers);
+    table.value(option_of(each), into.*each.field, read_text, each.offers);
   }
   table.exclusive({"--data", "--journal"});
   table.value("--shards", into.shards, read_shards);

@@ -158,6 +158,9 @@ inline constexpr ServeText kServeTexts[] = {
     {"tls_ca", &ServeOptions::tls_ca, "file"},
 };
 
+// The path in the place of a journal, which is a folder or a URL: "DIR", "sqlite:DIR".
+std::string_view path_of(std::string_view place);
+
 struct ServerToolOptions {
   CommonOptions common;
   // "verify", "backup", "restore", "password"; those of asks_servers() use the store.
