@@ -856,7 +856,7 @@ class StrangerTest(ServeCase):
         waiter = self.run_locked("theirs", "--", "echo", "had it")
         waiter.event("waiting")
         self.assertEqual(cli("DEL", "theirs"), "1")
-        self.assertEqual(waiter.line(), "had it")
+        self.assertEqual((waiter.line(), waiter.status()), ("had it", 0))
         self.assertEqual((cli("DEL", "theirs"), cli("GET", "nothing"), cli("PTTL", "nothing")), ("0", "", "-2"))
         # Its holder must hear of it with a token and a reason (safety rule 60).
         self.assertIn("'holdfast break' ends its hold", cli("DEL", "ours"))
