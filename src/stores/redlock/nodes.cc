@@ -6,6 +6,7 @@
 
 #include <asio/io_context.hpp>
 
+#include "holdfast/detail/transient.h"
 #include "src/base/random.h"
 #include "src/stores/redis/protocol/fields.h"
 #include "src/stores/redis/protocol/script_call.h"
@@ -73,6 +74,7 @@ struct Nodes::Node {
   BootInstant looked{};
   bool waited_before = false;  // An earlier look than the present one showed that it had waited.
   std::string trouble = "not reached yet";
+  std::optional<Errc> refused;  // Retrying does not help: the log-in, say.
   std::optional<Error> foreign{};
   std::vector<Joined> waiting{};
 };
@@ -277,9 +279,12 @@ void Nodes::on_joined(std::size_t at, const Result<Reply>& reply) {
   if (closed_) return;
   node.joined = false;
   node.foreign.reset();
+  node.refused.reset();
   const std::string text = reply ? reply->text : "";
   if (!reply) {
     node.trouble = reply.error().message();
+    const Errc code = reply.error().code();
+    if (!::holdfast::detail::is_transient(code)) node.refused = code;
   } else if (text.starts_with("foreign ")) {
     node.trouble = "belongs to the cluster " + text.substr(8);
     node.foreign = Error(Errc::kInvalidArgument,
@@ -432,6 +437,17 @@ void Nodes::admit(std::uint64_t floor, bool by_operator, BootInstant deadline,
   ended();
 }
 
+// Not kUnavailable if so many refuse that the others are no majority.
+Errc Nodes::why_too_few() const {
+  std::size_t others = 0;
+  Errc why = Errc::kUnavailable;
+  for (const auto& node : nodes_) {
+    if (node->refused) why = *node->refused;
+    if (!node->refused) ++others;
+  }
+  return others < majority() ? why : Errc::kUnavailable;
+}
+
 void Nodes::open(BootInstant deadline, port::Done<bool> done) {
   struct Opening {
     explicit Opening(asio::io_context& io) : timer(io) {}
@@ -452,9 +468,9 @@ void Nodes::open(BootInstant deadline, port::Done<bool> done) {
     if (opening->joined >= majority()) return answer(true);
     std::vector<std::string> troubles;
     for (const auto& node : nodes_) troubles.push_back(node->trouble);
-    answer(Error(Errc::kUnavailable, address_.display() + ": too few nodes answer (" +
-                                         std::to_string(majority()) +
-                                         " are needed): " + outcomes(troubles)));
+    answer(Error(why_too_few(), address_.display() + ": too few nodes answer (" +
+                                    std::to_string(majority()) +
+                                    " are needed): " + outcomes(troubles)));
   };
   for (std::size_t at = 0; at < nodes_.size(); ++at) {
     join(at, [this, opening, finish, deadline](bool joined) {

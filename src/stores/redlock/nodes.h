@@ -110,6 +110,7 @@ class Nodes {
   void ask(std::size_t at, Args words, base::BootInstant deadline, Answered answered);
   void join(std::size_t at, Joined joined);
   void on_joined(std::size_t at, const Result<redis::Reply>& reply);
+  Errc why_too_few() const;
   void take_facts(Node& node, std::string_view text);
   void check_membership();
   void join_later(std::size_t at, base::BootClock::duration pause);
