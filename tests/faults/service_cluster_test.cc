@@ -45,7 +45,8 @@ TEST(ServiceClusterTest, OneServerLeadsAndTheOtherSaysWho) {
   ServiceCluster cluster;
   EXPECT_TRUE(cluster[0].leads());
   EXPECT_FALSE(cluster[1].leads());
-  expect_told(cluster[1], "127.0.0.1:" + std::to_string(cluster[0].port()) + " leads");
+  expect_told(cluster[1],
+              "127.0.0.1:" + std::to_string(cluster[0].port()) + " was last seen leading");
   EXPECT_NE(ask(cluster[1], "*1\r\n$4\r\nPING\r\n").find("+PONG"), std::string::npos);
   const Client client = connect(cluster.url());
   EXPECT_TRUE(client.guarantees().survives_failover);
@@ -59,7 +60,7 @@ TEST(ServiceClusterTest, TheOthersTellTheAddressThatAServerAdvertises) {
                               .arguments = {"--shards", "1", "--advertise", "locks.example:7420"}});
   EXPECT_TRUE(eventually([&] { return leads.leads(); }));
   const HoldfastServer follows({.journal = etcd.url("/locks")});
-  expect_told(follows, "locks.example:7420 leads");
+  expect_told(follows, "locks.example:7420 was last seen leading");
 }
 
 // Longer than one round of asking all servers takes.

@@ -47,9 +47,10 @@ void refuse(const CommandInput& input, const std::string& command) {
       command == "HF1" || command == "WAIT" || library_target(input.words).is_known;
   if (leader_has_it && input.context.shards() == 1 && !input.context.leads()) {
     const std::string leader = input.context.leader();
-    return fail(input, "STANDBY this server stands by: " +
-                           (leader.empty() ? "no server leads yet" : leader + " leads") +
-                           "; name all servers in the URL, holdfast://A,B,C");
+    return fail(input,
+                "STANDBY this server stands by: " +
+                    (leader.empty() ? "no server leads yet" : leader + " was last seen leading") +
+                    "; name all servers in the URL, holdfast://A,B,C");
   }
   fail(input, "ERR unknown command '" + command +
                   "': Holdfast's lock service has no such command; see docs/stores/holdfast.md");
