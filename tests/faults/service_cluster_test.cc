@@ -320,15 +320,20 @@ TEST(ServiceClusterTest, WithoutRoomNothingIsGrantedAndLeasesGoOn) {
   EXPECT_TRUE(lease->held());
 }
 
-TEST(ServiceClusterTest, WithoutEtcdAServerDoesNotStartAndSaysWhy) {
-  ServiceCluster cluster;
+TEST(ServiceClusterTest, WithoutEtcdAServerDoesNotStartAndNamesAllThatItAsked) {
+  ServiceCluster cluster({.members = 3});
   cluster[1].kill9();
-  cluster.etcd().kill9();
+  for (std::size_t member = 0; member < 3; ++member) cluster.etcd().kill9(member);
   try {
     cluster[1].start();
     ADD_FAILURE() << "it started";
   } catch (const std::runtime_error& error) {
-    EXPECT_NE(std::string(error.what()).find("no connection"), std::string::npos) << error.what();
+    const std::string why = error.what();
+    EXPECT_NE(why.find("no connection"), std::string::npos) << why;
+    for (std::size_t member = 0; member < cluster.etcd().size(); ++member) {
+      const std::string address = "127.0.0.1:" + std::to_string(cluster.etcd().port(member));
+      EXPECT_NE(why.find(address), std::string::npos) << why;
+    }
   }
 }
 

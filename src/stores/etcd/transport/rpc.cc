@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
@@ -103,6 +104,7 @@ class UnaryCall final : public Tag, public Flight {
   // False while closing: the caller drops the call.
   bool start() {
     context_ = std::make_unique<grpc::ClientContext>();
+    if (std::find(asked_.begin(), asked_.end(), server) == asked_.end()) asked_.push_back(server);
     sent_ = base::BootClock::now();
     // A read can be repeated, so one member must not use up its whole time.
     const base::BootInstant until =
@@ -137,7 +139,9 @@ class UnaryCall final : public Tag, public Flight {
       home_.drop_connections(server, channel_);
     }
     if (retries(verdict, timed_out)) return retry(verdict.remedy, std::move(self));
-    then_(to_error(refusal, how_.reads_only, home_.name_of(server)));
+    // Where the next server was to help, none did.
+    if (verdict.remedy != Remedy::kNextServer) asked_ = {server};
+    then_(to_error(refusal, how_.reads_only, home_.names_of(asked_)));
   }
 
  private:
@@ -178,6 +182,7 @@ class UnaryCall final : public Tag, public Flight {
   Rpc::Impl::ChannelPtr channel_;
   base::BootInstant sent_;
   std::uint64_t login_ = 0;
+  std::vector<std::size_t> asked_;  // The servers, each once.
   std::size_t tries_ = 1;
   int logins_ = 0;
 };
@@ -360,6 +365,14 @@ void Rpc::Impl::run() {
 
 std::string Rpc::Impl::name_of(std::size_t server) const {
   return (address_.tls ? "etcds://" : "etcd://") + address_.servers[server].text();
+}
+
+std::string Rpc::Impl::names_of(const std::vector<std::size_t>& servers) const {
+  std::string names;
+  for (const std::size_t each : servers) {
+    names += names.empty() ? name_of(each) : "," + address_.servers[each].text();
+  }
+  return names;
 }
 
 void Rpc::Impl::landed(Flight* flight) {

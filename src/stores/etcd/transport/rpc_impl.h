@@ -53,6 +53,7 @@ class Rpc::Impl {
   std::size_t servers() const { return address_.servers.size(); }
   std::size_t server_in_use() const { return in_use_; }
   std::string name_of(std::size_t server) const;
+  std::string names_of(const std::vector<std::size_t>& servers) const;  // At least one.
 
   // `start` begins an operation on the queue. False while closing: nothing was begun.
   template <typename Start>
