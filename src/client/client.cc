@@ -99,6 +99,9 @@ Result<std::shared_ptr<session::Core>> open_core(std::string_view url_text, Clie
   core_options.servers = servers;
   core_options.find_store = &client::find_store;
   if (auto taken = take_common_options(*url, core_options); !taken) return taken.error();
+  // The servers of the lock service change their leader as a matter of course.
+  const StoreKind* const kind = store_of_url(url_text);
+  core_options.outlasts_first = kind != nullptr && kind->is_service;
   if (core_options.client.request_timeout <= std::chrono::milliseconds::zero()) {
     return Error(Errc::kInvalidArgument, "request_timeout must be above zero");
   }

@@ -1,5 +1,7 @@
 #include "src/session/acquiring.h"
 
+#include <algorithm>
+
 #include "src/session/core_call.h"
 #include "src/session/deadlock/deadlock_watch.h"
 #include "src/session/names.h"
@@ -7,6 +9,13 @@
 namespace holdfast::session {
 
 using std::chrono::milliseconds;
+
+namespace {
+
+// A distant store has this time for the first request, however short the wait is.
+constexpr milliseconds kLeastInline(2'000);
+
+}  // namespace
 
 Result<Acquiring::AcquisitionPtr> Acquiring::acquire(std::string name, const holdfast::Mode& mode,
                                                      AcquireOptions options, bool may_wait) {
@@ -171,6 +180,11 @@ void Acquiring::start_here(const AcquisitionPtr& acquisition) {
     waiting_[acquisition->id] =
         acquisition;  // The grant may be pushed before the request is answered.
     request = request_for(*acquisition, /*may_wait=*/true);
+    // No timer ends this request, so its deadline does when the wait is shorter.
+    if (const auto& wait = acquisition->wait->options->wait) {
+      const BootInstant over = base::BootClock::now() + std::max(*wait, kLeastInline);
+      request.deadline = std::min(request.deadline, over);
+    }
     heed_stop(acquisition);
   }
   const auto reply = store_->acquire_inline(request);
@@ -277,6 +291,7 @@ void Acquiring::execute(const AcquisitionPtr& acquisition, const AcquireFsm::Act
   reports_.queued(*acquisition);
   tell_queued(acquisition);
   tell_delayed(acquisition);
+  tell_held_up(acquisition);
   schedule(acquisition, acquisition->acquire->wake_at());
 }
 
@@ -334,6 +349,16 @@ void Acquiring::tell_delayed(const AcquisitionPtr& acquisition) {
   reports_.delayed(*acquisition, left);
   if (!wait.options->on_lock_delay) return;
   tell_waiter(wait, [callback = wait.options->on_lock_delay, left] { callback(left); });
+}
+
+// The news that a queued caller has of its store are those of the connection.
+void Acquiring::tell_held_up(const AcquisitionPtr& acquisition) {
+  const auto& why = acquisition->acquire->held_up();
+  if (!why || std::exchange(acquisition->wait->told_held_up, true)) return;
+  reports_.log(reports_.event(
+      LogSeverity::kWarning, "store",
+      lock_here(*acquisition) + ": waiting for the store to be back: " + why->message(),
+      *acquisition, why->code()));
 }
 
 void Acquiring::tell_waiter(Wait& wait, std::function<void()> callback) {

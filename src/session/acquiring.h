@@ -92,6 +92,7 @@ class Acquiring : public Releasing {
   void send_cancel(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
   void tell_queued(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
   void tell_delayed(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
+  void tell_held_up(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
   void tell_waiter(Wait& wait, std::function<void()> callback) HOLDFAST_REQUIRES(mutex_);
   void finish(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
   void conclude(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);

@@ -171,6 +171,7 @@ AcquireFsm::Terms Acquiring::terms_for(const Acquisition& acquisition, bool may_
   terms.lock_delay = acquisition.lock_delay;
   terms.waiter_ttl = RenewalSchedule::waiter_lease(acquisition.ttl);
   terms.may_wait = may_wait;
+  terms.outlasts_first = options_.outlasts_first;
   if (options.wait) terms.wait = *options.wait;
   terms.heartbeat = RenewalSchedule(terms.waiter_ttl).heartbeat();
   terms.min_left =

@@ -102,6 +102,7 @@ class Acquisition {
     std::uint64_t pushes_missed_at_send = 0;  // How often before the first request.
     std::shared_ptr<QueuedNews> queued_news;  // Once its caller was told something.
     bool told_queued = false;
+    bool told_held_up = false;
     std::optional<BootInstant> told_opens_at;  // The end of the lock-delay that it was told of.
     bool granted = false;                      // The answer...
     std::unique_ptr<const Error> failure;      // ...may also be this.

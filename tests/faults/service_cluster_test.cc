@@ -4,14 +4,18 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "holdfast/client.h"
+#include "holdfast/detail/transient.h"
+#include "holdfast/log_event.h"
 #include "holdfast/stores.h"
 #include "src/base/clock.h"
 #include "tests/faults/client_side.h"
@@ -132,6 +136,46 @@ TEST(ServiceClusterTest, AClientThatIsOpenedWhileNoServerLeadsWaitsForOne) {
   ASSERT_TRUE(client) << client.error().message();
   Lease lease = hold(*client, "a");
   expect_released(lease);
+}
+
+// Its first request meets nobody who leads, for longer than a request may take.
+TEST(ServiceClusterTest, AClientThatFirstAsksWhileNoServerLeadsWaitsForOne) {
+  ServiceCluster cluster({}, 2, "10s");
+  std::promise<std::string> held_up;
+  ClientOptions options;
+  options.request_timeout = 1s;
+  options.log_event = [&, told = false](const LogEvent& event) mutable {
+    if (event.lock == "a" && !std::exchange(told, true)) held_up.set_value(event.text);
+  };
+  const auto client = Client::connect(cluster.url(), options);
+  ASSERT_TRUE(client) << client.error().message();
+  cluster[0].kill9();
+  const auto begun = BootClock::now();
+  const auto short_wait = client->mutex("b").acquire({.wait = 500ms});
+  ASSERT_FALSE(short_wait);
+  // The request may have left on a connection that was not known to be dead.
+  EXPECT_TRUE(detail::is_transient(short_wait.error().code())) << short_wait.error().message();
+  EXPECT_LT(BootClock::now() - begun, 2s + kBusyMachine);
+  EXPECT_FALSE(client->mutex("b").try_acquire()) << "a try does not wait";
+  Lease lease = hold(*client, "a");
+  auto told = held_up.get_future();
+  ASSERT_EQ(told.wait_for(kLong), std::future_status::ready);
+  EXPECT_NE(told.get().find("waiting for the store to be back"), std::string::npos);
+  expect_released(lease);
+}
+
+TEST(ServiceClusterTest, AWaitIsKeptWhileTheJournalTakesNothing) {
+  ServiceCluster cluster({}, 1, "60s");
+  const Client client = connect(cluster.url(), 30s);
+  Lease first = hold(client, "a");
+  expect_released(first);
+  cluster.etcd().pause();
+  const auto begun = BootClock::now();
+  const auto lease = client.mutex("a").acquire({.wait = 2s});
+  EXPECT_FALSE(lease);
+  // Two seconds are for taking back what may have been granted.
+  EXPECT_LT(BootClock::now() - begun, 4s + kBusyMachine);
+  cluster.etcd().resume();
 }
 
 TEST(ServiceClusterTest, AGrantOutlivesTheKillOfTheLeader) {

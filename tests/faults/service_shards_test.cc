@@ -238,6 +238,21 @@ TEST(ServiceShardsTest, TheOthersTakeTheShardsOfAServerThatWasKilled) {
   expect_held_by_their_clients(two, leases);
 }
 
+// Shards of the dead server have no leader for longer than a request may take; the others have one.
+TEST(ServiceShardsTest, AClientThatBeginsWhileAShardHasNoLeaderWaitsForOne) {
+  ShardedService service(2, "10s");
+  const auto members = service_status(service.url()).value();
+  service[1].kill9();
+  const Client late = connect(service.url(), 1s);
+  std::size_t served = 0;
+  for (std::uint32_t shard = 0; shard < kShards; ++shard) {
+    const auto tried = late.mutex(name_in(shard)).try_acquire();
+    served += tried && *tried ? 1 : 0;
+  }
+  EXPECT_EQ(served, members[0].leading) << "tries do not wait, and their shards are served";
+  hold_all(late);
+}
+
 // The other server's shards go on meanwhile.
 TEST(ServiceShardsTest, AServerThatStandsStillHoldsUpItsOwnShardsOnly) {
   ShardedService service(2, "10s");

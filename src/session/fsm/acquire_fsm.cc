@@ -163,12 +163,13 @@ AcquireFsm::Action AcquireFsm::on_failed_reply(BootInstant now, const Error& err
   const bool unknown = error.code() == Errc::kOutcomeUnknown;
   const bool passing = detail::is_transient(error.code());
   if (phase_ == Phase::kAsking) {
-    // A request that was surely not applied fails: the caller knows best whether to retry. One that
-    // may have been applied is asked again with the same id, because only the store can tell. A
-    // repetition that was surely not applied says nothing about the first request. If a repetition
-    // is refused, the first may still arrive, so it is withdrawn.
+    // A first request that was surely not applied fails, unless the terms say otherwise: the caller
+    // knows best whether to retry. One that may have been applied is asked again with the same id,
+    // because only the store can tell. A repetition that was surely not applied says nothing about
+    // the first request. If one is refused, the first may still arrive, so it is withdrawn.
     maybe_applied_ = maybe_applied_ || unknown;
-    if (passing && has_queued_ && terms_.may_wait) return outlast(now, error);
+    const bool outlasts = has_queued_ || terms_.outlasts_first;
+    if (passing && outlasts && terms_.may_wait) return outlast(now, error);
     if (!maybe_applied_) return fail(error);
     if (!passing) {
       leaving_error_ = error;
@@ -194,6 +195,7 @@ AcquireFsm::Action AcquireFsm::on_failed_reply(BootInstant now, const Error& err
 AcquireFsm::Action AcquireFsm::outlast(BootInstant now, const Error& error) {
   if (!maybe_applied_) away_ = error;
   if (wait_over(now)) return leave(now, Errc::kTimedOut);
+  if (!has_queued_) held_up_ = error;
   sleep_until(now + std::min(terms_.heartbeat, kRetryPause * 4));
   return {};
 }

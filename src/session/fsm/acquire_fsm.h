@@ -16,7 +16,7 @@
 // a wait that ends because the store refused a heartbeat (a revoked permission, damaged state). If
 // the store also refuses the cancel, the error is that of the heartbeat and says so, and the ticket
 // stays until its lease ends. An acquisition that has queued waits out a store outage as it waits
-// for the lock.
+// for the lock. With `outlasts_first` so does one that has not.
 // Time: on_timer() wants to be called at wake_at(); while waiting nothing is sent but the
 // heartbeat.
 #pragma once
@@ -39,6 +39,7 @@ class AcquireFsm {
     Duration lock_delay{};  // The end of a granted lease, which this side does not count on.
     Duration waiter_ttl{};
     bool may_wait = true;
+    bool outlasts_first = false;  // An outage before the first answer is waited out, too.
     std::optional<Nanos> wait{};  // Not set: without limit.
     Nanos heartbeat{};            // Period of the heartbeat, which is also the safety poll.
     Nanos min_left{};
@@ -80,6 +81,8 @@ class AcquireFsm {
   bool queued() const { return phase_ == Phase::kQueued; }
   bool may_wait() const { return terms_.may_wait; }
   std::uint32_t ahead() const { return ahead_; }
+  // Why the store has had no ticket of this acquisition so far, which waits for the store.
+  const std::optional<Error>& held_up() const { return held_up_; }
   // A waiter was told that only lock-delays keep the lock closed, and until when at most.
   const std::optional<BootInstant>& opens_at() const { return opens_at_; }
   const port::AcquisitionState& held() const { return held_; }
@@ -119,6 +122,7 @@ class AcquireFsm {
   bool maybe_applied_ = false;  // A request with this id had no answer.
   bool has_queued_ = false;     // The store has had a ticket of this acquisition.
   std::optional<Error> away_;   // Until it is asked again, nothing of ours is there or on its way.
+  std::optional<Error> held_up_;
   Errc leaving_why_ = Errc::kCancelled;
   bool leaving_busy_ = false;           // The same for an end that is no failure.
   std::optional<Error> unreached_;      // The store was out of reach when it was asked last.

@@ -502,6 +502,62 @@ TEST(AcquireFsmTest, WhoGoesOnWaitingAsksUnderTheSameIdWhileARequestMayStillArri
   EXPECT_TRUE(anew.fresh_id);
 }
 
+// As the lock service does while it changes its leader.
+AcquireFsm::Terms outlasting(std::optional<Nanos> wait = std::nullopt) {
+  AcquireFsm::Terms how = terms(wait);
+  how.outlasts_first = true;
+  return how;
+}
+
+TEST(AcquireFsmTest, WhoOutlastsTheFirstOutageAsksUntilTheStoreIsThere) {
+  AcquireFsm fsm(outlasting());
+  fsm.start(at(0s));
+  EXPECT_FALSE(fsm.held_up());
+  for (auto now = 1s; now < 600s; now += 5s) {
+    ASSERT_EQ(fsm.on_reply(at(now), unavailable()).step, Step::kWait);
+    ASSERT_TRUE(fsm.held_up());
+    EXPECT_EQ(fsm.held_up()->message(), "no route");
+    const auto again = fsm.on_timer(fsm.wake_at());
+    ASSERT_EQ(again.step, Step::kSendAcquire);
+    EXPECT_TRUE(again.fresh_id);
+  }
+  EXPECT_EQ(fsm.on_reply(at(600s), ticket(AcquisitionStatus::kHeld, 0, 30s)).step, Step::kGranted);
+  EXPECT_EQ(fsm.log().sent_at(0), at(596200ms));
+}
+
+TEST(AcquireFsmTest, WhoOutlastsTheFirstOutageKeepsAnIdThatMayHaveArrived) {
+  AcquireFsm fsm(outlasting());
+  fsm.start(at(0s));
+  ASSERT_EQ(fsm.on_reply(at(1s), unknown()).step, Step::kWait);
+  for (auto now = 2s; now < 600s; now += 5s) {  // Far beyond a ttl.
+    const auto again = fsm.on_timer(at(now));
+    ASSERT_EQ(again.step, Step::kSendAcquire);
+    EXPECT_FALSE(again.fresh_id);
+    ASSERT_EQ(fsm.on_reply(at(now + 1s), unavailable()).step, Step::kWait);
+  }
+}
+
+TEST(AcquireFsmTest, TheFirstOutageIsOutlastedForAsLongAsTheWait) {
+  AcquireFsm fsm(outlasting(/*wait=*/3s));
+  fsm.start(at(0s));
+  ASSERT_EQ(fsm.on_reply(at(2900ms), unavailable()).step, Step::kWait);
+  EXPECT_EQ(fsm.wake_at(), at(3s));
+  ASSERT_EQ(fsm.on_timer(at(3s)).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kUnavailable);
+  EXPECT_NE(fsm.error()->message().find("no route"), std::string::npos);
+}
+
+TEST(AcquireFsmTest, ATryAndARefusalOutlastNothing) {
+  AcquireFsm::Terms how = outlasting();
+  how.may_wait = false;
+  AcquireFsm one(how);
+  one.start(at(0s));
+  EXPECT_EQ(one.on_reply(at(1s), unavailable()).step, Step::kFailed);
+  AcquireFsm two(outlasting());
+  two.start(at(0s));
+  EXPECT_EQ(two.on_reply(at(1s), Error(Errc::kPermissionDenied, "no")).step, Step::kFailed);
+}
+
 TEST(AcquireFsmTest, AWaitThatEndsWhileTheStoreIsAwaySaysSoAtOnce) {
   AcquireFsm fsm = away(terms(/*wait=*/9300ms));
   EXPECT_EQ(fsm.wake_at(), at(9300ms));
