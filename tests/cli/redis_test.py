@@ -436,8 +436,8 @@ class FaultTest(RedisCase):
         for host, url in (("closed", f"redis://127.0.0.1:{free_port()}"),
                           ("unknown", "redis://no-such-host.invalid"),
                           ("socket", "redis+unix://" + self.path("none.sock"))):
-            for arguments in (["run", "job", "--", "true"], ["run", "--no-wait", "job", "--", "true"],
-                              ["hold", "job"], ["acquire", "job"], ["ls"], ["inspect", "job"],
+            for arguments in (["run", "--no-wait", "job", "--", "true"], ["hold", "--no-wait", "job"],
+                              ["acquire", "--no-wait", "job"], ["ls"], ["inspect", "job"],
                               ["watch"], ["break", "job", "--token", "1"], ["doctor"],
                               ["bench", "--duration", "100ms"]):
                 with self.subTest(host=host, arguments=arguments):
@@ -450,7 +450,7 @@ class FaultTest(RedisCase):
 
     def test_a_server_that_hangs_gives_125_within_a_bounded_time(self):
         self.server.process.send_signal(signal.SIGSTOP)
-        for arguments in (["run", "job", "--", "true"], ["ls"], ["doctor"]):
+        for arguments in (["run", "--wait", "1s", "job", "--", "true"], ["ls"], ["doctor"]):
             with self.subTest(arguments=arguments):
                 begin = time.monotonic()
                 done = self.holdfast(*arguments, timeout=30)

@@ -4,8 +4,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <condition_variable>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -45,17 +48,32 @@ LockAttempt::LockAttempt(const Signals& signals, const Narrator& narrator, LockR
 
 namespace {
 
-// A caller with a short wait hears within it that nobody answers, but a distant store gets at least
-// two seconds.
-std::string opened_within(const std::string& url, std::optional<Duration> wait) {
-  constexpr Duration kLeast = 2s;
-  const StoreKind* const kind = store_of_url(url);
-  const bool answers_at_once = kind != nullptr && !kind->over_network;
-  if (answers_at_once || !wait || *wait == Duration::zero() || url_option(url, "open_timeout"))
-    return url;
-  const auto limit = std::min<Duration>(std::max(*wait, kLeast), 24h);
-  return url + (url.find('?') == url.npos ? "?" : "&") +
-         "open_timeout=" + std::to_string(limit.count()) + "ms";
+constexpr Duration kLeastOpening = 2s;
+// A person who waits for longer is told why.
+constexpr Duration kMostOpening = 10s;
+// Too little for another request.
+constexpr Duration kLeastRest = 20ms;
+// Without a limit of the wait: a store that is away for longer, or that is not there at all, is an
+// error that somebody has to hear of.
+constexpr Duration kPatience = 60s;
+constexpr Duration kFirstPause = 100ms;
+constexpr Duration kLongestPause = 1s;
+
+// A caller with a short wait hears within it that nobody answers.
+std::string opened_within(std::string url, Duration limit) {
+  constexpr std::string_view kOption = "open_timeout=";
+  const auto own = url_option(url, "open_timeout");
+  if (own) {
+    const auto chosen = parse_duration(*own);
+    if (!chosen || *chosen <= limit) return url;  // The client reports a wrong one.
+  } else {
+    limit = std::min(limit, kMostOpening);
+  }
+  const std::string option = std::string(kOption) + std::to_string(limit.count()) + "ms";
+  if (!own) return url + (url.find('?') == url.npos ? "?" : "&") + option;
+  const std::size_t at = url.find(kOption, url.find('?'));
+  if (at == url.npos) return url;  // It is written in another way.
+  return url.replace(at, std::min(url.find('&', at), url.size()) - at, option);
 }
 
 std::int64_t steady_ms() {
@@ -70,26 +88,84 @@ std::optional<LockInfo> closed_by_delay(const Client& client, const std::string&
 }
 
 // The rest of the wait once the store is open: at least a little, because zero means no wait.
-Duration rest_of(Duration wait, std::chrono::steady_clock::duration passed) {
-  return std::max(wait - std::chrono::floor<Duration>(passed), std::min<Duration>(wait, 100ms));
+Duration rest_of(Duration wait, Duration passed) {
+  return std::max(wait - passed, std::min<Duration>(wait, 100ms));
+}
+
+// False: cancelled.
+bool pause_for(Duration time, const std::stop_token& cancel) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  never.wait_for(lock, cancel, time, [] { return false; });
+  return !cancel.stop_requested();
 }
 
 }  // namespace
 
+// A store on this host does not come back by itself.
+bool LockAttempt::waits_for_store() const {
+  const StoreKind* const kind = store_of_url(request_.store.url);
+  const auto& wait = request_.lock.wait;
+  return (kind == nullptr || kind->over_network) && (!wait || *wait > Duration::zero());
+}
+
+void LockAttempt::hold_up(Shared& shared, std::string why) {
+  {
+    const std::lock_guard guard(shared.mutex);
+    if (shared.held_up) return;
+    shared.held_up = std::move(why);
+  }
+  shared.was_held_up = true;
+  shared.bell.ring();
+}
+
 Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
                                std::stop_token cancel) const {
-  const auto begun = std::chrono::steady_clock::now();
+  for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    auto lease = ask_once(shared, cancel);
+    if (lease || !waits_for_store()) return lease;
+    const Error& why = lease.error();
+    if (!detail::is_transient(why.code()) || is_own_want(why)) return lease;
+    const auto& wait = request_.lock.wait;
+    const Duration rest = wait.value_or(kPatience) - passed();
+    if (rest <= kLeastRest) return lease;
+    hold_up(*shared, narrator_.lock() + ": waiting for the store to be back: " + why.message());
+    if (!pause_for(std::min(pause, rest - kLeastRest), cancel)) return lease;
+  }
+}
+
+Result<void> LockAttempt::open(const std::shared_ptr<Shared>& shared) const {
+  std::string url = request_.store.url;
+  if (waits_for_store() && request_.lock.wait) {
+    // A distant store has two seconds, however short the wait is.
+    const Duration least = std::max(kLeastOpening - passed(), Duration(1));
+    url = opened_within(std::move(url), std::max(*request_.lock.wait - passed(), least));
+  }
   ClientOptions options;
   options.program = request_.program;
   const Narrator::Setup& setup = narrator_.setup();
   options.owner = setup.who.owner;
-  options.log_event = Alarms(setup.people && !setup.quiet ? relay : Alarms::Tell()).sink();
-  auto client =
-      Client::connect(opened_within(request_.store.url, request_.lock.wait), std::move(options));
+  const Alarms alarms(setup.people && !setup.quiet ? relay : Alarms::Tell());
+  options.log_event = [shared, tell = alarms.sink()](const LogEvent& event) {
+    // The library waits for this store's first answer itself.
+    if (event.event == "store" && !event.lock.empty()) return hold_up(*shared, event.text);
+    tell(event);
+  };
+  auto client = Client::connect(url, std::move(options));
   if (!client) return client.error();
-  shared->client = *client;
+  shared->client = *std::move(client);
+  return {};
+}
+
+Result<Lease> LockAttempt::ask_once(const std::shared_ptr<Shared>& shared,
+                                    std::stop_token cancel) const {
+  if (!shared->client) {
+    if (const auto opened = open(shared); !opened) return opened.error();
+  }
+  const Client& client = *shared->client;
   const std::string& name = request_.lock.name;
-  if (client->guarantees().ends_with_client) {
+  if (client.guarantees().ends_with_client) {
     if (!request_.auto_renew) {
       return Error(Errc::kUnsupported,
                    "locks of this store end with the process that took them: use 'holdfast hold' "
@@ -102,16 +178,36 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
     }
   }
   // The run around this one ends only after it, so a wait for its lock would never end.
-  if (const auto around = find_held_around(*client, name)) {
-    if (!request_.reenter) return self_deadlock(*around, name);
-    if (auto cannot = cannot_reenter(*around, name, request_.lock.mode)) return *cannot;
-    shared->around = around->holder;
-    return self_deadlock(*around, name);
+  const auto around = find_held_around(client, name);
+  if (!around) return around.error();
+  if (*around) {
+    if (!request_.reenter) return self_deadlock(**around, name);
+    if (auto cannot = cannot_reenter(**around, name, request_.lock.mode)) return *cannot;
+    shared->around = (*around)->holder;
+    return self_deadlock(**around, name);
   }
+  AcquireOptions how = options_of(shared, std::move(cancel));
+  if (request_.fit) {
+    if (const auto fits = request_.fit(client.guarantees(), how); !fits) return fits.error();
+  }
+  if (request_.proclaim) {
+    auto leading = client.election(name).campaign(*request_.proclaim, std::move(how));
+    if (!leading) return leading.error();
+    return std::move(leading->lease());
+  }
+  const bool waits = how.wait != Duration::zero();
+  auto lease = client.acquire(name, request_.lock.mode, std::move(how));
+  // Only waiters are told of a lock-delay by the store itself.
+  const bool busy = !waits && !lease && lease.error().code() == Errc::kTimedOut;
+  if (busy) shared->closed = closed_by_delay(client, name);
+  if (shared->closed) shared->opens_at_ms = steady_ms() + shared->closed->opens_in().count();
+  return lease;
+}
+
+AcquireOptions LockAttempt::options_of(const std::shared_ptr<Shared>& shared,
+                                       std::stop_token cancel) const {
   AcquireOptions how;
-  if (const auto& wait = request_.lock.wait) {
-    how.wait = rest_of(*wait, std::chrono::steady_clock::now() - begun);
-  }
+  if (const auto& wait = request_.lock.wait) how.wait = rest_of(*wait, passed());
   how.ttl = request_.lock.ttl.value_or(Duration::zero());
   how.lock_delay = request_.lock.lock_delay;
   how.cancel = std::move(cancel);
@@ -119,9 +215,6 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
   how.trace_id = request_.lock.trace_id;
   how.auto_renew = request_.auto_renew;
   how.outlives_client = request_.outlives_us;
-  if (request_.fit) {
-    if (const auto fits = request_.fit(client->guarantees(), how); !fits) return fits.error();
-  }
   how.on_queued = [shared](std::uint32_t ahead) {
     shared->ahead = ahead;
     shared->queued = true;
@@ -132,18 +225,7 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
     shared->queued = true;
     shared->bell.ring();
   };
-  if (request_.proclaim) {
-    auto leading = client->election(name).campaign(*request_.proclaim, std::move(how));
-    if (!leading) return leading.error();
-    return std::move(leading->lease());
-  }
-  const bool waits = how.wait != Duration::zero();
-  auto lease = client->acquire(name, request_.lock.mode, std::move(how));
-  // Only waiters are told of a lock-delay by the store itself.
-  const bool busy = !waits && !lease && lease.error().code() == Errc::kTimedOut;
-  if (busy) shared->closed = closed_by_delay(*client, name);
-  if (shared->closed) shared->opens_at_ms = steady_ms() + shared->closed->opens_in().count();
-  return lease;
+  return how;
 }
 
 namespace {
@@ -163,6 +245,7 @@ std::optional<AttemptOutcome> LockAttempt::look_around(int guard_fd) {
       {{signals_.fd(), POLLIN, 0}, {shared_->bell.fd(), POLLIN, 0}, {guard_fd, POLLIN, 0}}};
   ::poll(watched.data(), watched.size(), -1);
   shared_->bell.quiet();
+  if (shared_->was_held_up.exchange(false)) tell_held_up();
   if (shared_->queued.exchange(false)) tell_waiting();
   AttemptOutcome stopped;
   if (const auto signal = signals_.next_ending()) {
@@ -268,6 +351,12 @@ void LockAttempt::tell_waiting() {
   sentence += still_closed();
   if (ahead > 0) sentence += "; " + std::to_string(ahead) + " waiting before us";
   narrator_.chat(sentence);
+}
+
+void LockAttempt::tell_held_up() const {
+  const std::lock_guard guard(shared_->mutex);
+  narrator_.event("unavailable", {}, {{"message", *shared_->held_up}});
+  narrator_.note(printable(*shared_->held_up));
 }
 
 Duration LockAttempt::opens_in() const {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -59,8 +61,9 @@ class LockAttempt {
   LockAttempt(const Signals& signals, const Narrator& narrator, LockRequest request);
 
   // Connects, looks for a run around this one that holds the lock, and waits for the lock as the
-  // request says. A signal leaves the queue first. `guard_fd`, if given, ends the wait when it
-  // becomes readable (kClosed; kUnavailable: the guard could not be started).
+  // request says. It also waits for a store that is unavailable, unless that is on this host, and
+  // tells people why, once. A signal leaves the queue first. `guard_fd`, if given, ends the wait
+  // when it becomes readable (kClosed; kUnavailable: the guard could not be started).
   AttemptOutcome take(int guard_fd = -1);
 
   // After take(): not empty unless connecting failed.
@@ -78,16 +81,30 @@ class LockAttempt {
     std::atomic<std::uint32_t> ahead{0};
     std::atomic<std::int64_t> opens_at_ms{0};  // The end of a lock-delay, on the steady clock.
     std::optional<LockInfo> closed;            // By a lock-delay alone, after a try without a wait.
+    std::mutex mutex;
+    std::optional<std::string> held_up;  // Why the store could not be asked at first.
+    std::atomic<bool> was_held_up{false};
     Bell bell;
     std::atomic<bool> done{false};
   };
 
+  // Opens the store and asks for the lock, and does both again while the store is unavailable and
+  // the wait lasts.
   Result<Lease> ask(const std::shared_ptr<Shared>& shared, std::stop_token cancel) const;
+  Result<void> open(const std::shared_ptr<Shared>& shared) const;
+  Result<Lease> ask_once(const std::shared_ptr<Shared>& shared, std::stop_token cancel) const;
+  AcquireOptions options_of(const std::shared_ptr<Shared>& shared, std::stop_token cancel) const;
+  bool waits_for_store() const;
+  Duration passed() const {
+    return std::chrono::floor<Duration>(std::chrono::steady_clock::now() - begun_);
+  }
+  static void hold_up(Shared& shared, std::string why);
   // ask(), in a thread of its own: nothing gets out of it but the result.
   void ask_aside(const std::shared_ptr<Shared>& shared, std::stop_token cancel) const;
   // The outcome if something ends the wait from outside; nullopt: nothing yet.
   std::optional<AttemptOutcome> look_around(int guard_fd);
   void tell_waiting();
+  void tell_held_up() const;
   Duration opens_in() const;
   std::string still_closed() const;
   std::string in_vain() const;
@@ -96,6 +113,7 @@ class LockAttempt {
   const Signals& signals_;
   const Narrator& narrator_;
   LockRequest request_;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::shared_ptr<Shared> shared_;
   bool unanswered_ = false;  // The store had its time, and did not use it.
   bool told_waiting_ = false;

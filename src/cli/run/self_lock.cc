@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "holdfast/detail/transient.h"
 #include "src/cli/process/process_tree.h"
 #include "src/cli/run/narrator.h"
 #include "src/cli/text/json.h"
@@ -33,17 +34,19 @@ bool names(const Json& entry, const HolderInfo& holder) {
 
 }  // namespace
 
-std::optional<HeldAround> find_held_around(const Client& client, const std::string& name) {
+Result<std::optional<HeldAround>> find_held_around(const Client& client, const std::string& name) {
+  using Found = std::optional<HeldAround>;
   const Json held = inherited();
-  if (held.empty()) return std::nullopt;
+  if (held.empty()) return Found();
   const auto info = client.inspect(name);
-  if (!info || !*info) return std::nullopt;
+  if (!info && detail::is_transient(info.error().code())) return info.error();
+  if (!info || !*info) return Found();
   for (const HolderInfo& holder : (*info)->holders) {
     const auto ours = std::find_if(held.begin(), held.end(),
                                    [&](const Json& entry) { return names(entry, holder); });
-    if (ours != held.end()) return HeldAround{(*ours)[0], holder};
+    if (ours != held.end()) return Found({(*ours)[0], holder});
   }
-  return std::nullopt;
+  return Found();
 }
 
 Error self_deadlock(const HeldAround& around, const std::string& name) {

@@ -22,7 +22,8 @@ struct HeldAround {
 };
 
 // The one that holds `name` in this store. nullopt: none does, or the store does not tell.
-std::optional<HeldAround> find_held_around(const Client& client, const std::string& name);
+// Errors: the store cannot be asked now. Nobody may wait for the lock without knowing.
+Result<std::optional<HeldAround>> find_held_around(const Client& client, const std::string& name);
 
 // kWouldDeadlock: to wait for the lock would be to wait for oneself.
 Error self_deadlock(const HeldAround& around, const std::string& name);

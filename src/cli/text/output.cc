@@ -99,12 +99,6 @@ std::string row_text(const std::vector<Lines>& row, const std::vector<std::size_
   return out;
 }
 
-// Whether this host or user ran out of something, threads for instance. The store was not asked
-// then.
-bool is_own_want(const Error& error) {
-  return error.code() == Errc::kUnavailable && error.message().starts_with("cannot start ");
-}
-
 constexpr std::string_view kOwnWant =
     "This host, or a limit of it ('ulimit -a'), allows no more; the store was not asked.";
 
@@ -221,6 +215,10 @@ void relay(const LogEvent& event) {
 }
 
 void set_log_format(LogFormat format) { log_format = format; }
+
+bool is_own_want(const Error& error) {
+  return error.code() == Errc::kUnavailable && error.message().starts_with("cannot start ");
+}
 
 std::string explain(const Error& error, const std::string& store) {
   std::string out = printable(error.message());

@@ -27,6 +27,10 @@ void relay(const LogEvent& event);
 // From now on what is said on stderr is said like that. Before any thread is made.
 void set_log_format(LogFormat format);
 
+// Whether this host or user ran out of something, threads for instance. The store was not asked
+// then.
+bool is_own_want(const Error& error);
+
 // The library's sentence, the store it is about, and a next step where the sentence has none.
 std::string explain(const Error& error, const std::string& store);
 

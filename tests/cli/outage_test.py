@@ -1,0 +1,163 @@
+"""Commands that begin while their store is away: they wait for it as for the lock."""
+
+import signal
+import time
+import unittest
+
+import harness
+from harness import PATIENCE
+from redis_server import RedisServer, free_port, server_program
+from serve_members_test import Etcd
+from serve_test import ServeCase
+
+HELD_UP = "waiting for the store to be back"
+VERBS = (["run", "job", "--", "true"], ["hold", "job"], ["acquire", "job"],
+         ["elect", "--value", "me", "job", "--", "true"])
+
+
+class OutageCase(ServeCase):
+    def refused(self, verb, *options, within, **more):
+        """One failed command; what it said."""
+        begun = time.monotonic()
+        done = self.holdfast(verb[0], *options, *verb[1:], timeout=PATIENCE, **more)
+        self.assertEqual((done.returncode, done.stdout), (125, ""), (verb, options, done.stderr))
+        self.assertLess(time.monotonic() - begun, within, (verb, options, done.stderr))
+        return done.stderr
+
+    def held_up(self, *options, verb=VERBS[0], **more):
+        """A command that waits for its store."""
+        running = harness.Running(self, [*options, *verb[1:]], verb=verb[0], **more)
+        self.assertIn(HELD_UP, running.event("unavailable")["message"])
+        return running
+
+    def expect_done(self, running):
+        self.assertEqual(running.status(), 0)
+        self.assertEqual(running.errors().count(HELD_UP), 1, "it is told once")
+
+
+class ServiceTest(OutageCase):
+    def setUp(self):
+        super().setUp()
+        self.start()
+        self.kill()
+
+    def test_a_command_without_a_limit_goes_on_until_the_server_is_back(self):
+        running = self.held_up()
+        self.start()
+        self.expect_done(running)
+
+    def test_a_command_waits_for_as_long_as_it_says(self):
+        running = self.held_up("--wait", "60s")
+        self.start()
+        self.expect_done(running)
+
+    def test_a_nested_command_asks_what_is_held_around_it_when_the_server_is_back(self):
+        self.start()
+        outer = self.run_locked("job", "--ttl", "60s", "--", "sh", "-c", "echo $HOLDFAST_HELD; read line")
+        held = outer.line()
+        self.kill()
+        inner = self.held_up(env={**self.env, "HOLDFAST_HELD": held})
+        self.start()
+        self.assertEqual(inner.status(), 125)
+        self.assertIn("a deadlock with itself", inner.errors())
+
+    def test_a_wait_that_is_over_first_ends_with_125(self):
+        for verb in VERBS:
+            begun = time.monotonic()
+            said = self.refused(verb, "--wait", "500ms", within=8)
+            self.assertGreater(time.monotonic() - begun, 0.4, said)
+            self.assertIn("Is it up and reachable?", said)
+
+    def test_no_wait_fails_at_once(self):
+        for verb in VERBS:
+            self.assertNotIn(HELD_UP, self.refused(verb, "--no-wait", within=5))
+        self.refused(VERBS[0], "--wait", "0", within=5)
+
+    def test_a_url_cannot_lengthen_the_wait(self):
+        url = f"{self.url},127.0.0.1:1?open_timeout=1h"
+        self.refused(VERBS[0], "--wait", "1s", within=8, env={**self.env, "HOLDFAST_STORE": url})
+
+    def test_what_waiting_cannot_mend_fails_at_once(self):
+        self.start()
+        for url, reason in ((self.url + "?no_option=1", "no_option"),
+                            ("nostore://a", "nostore"),
+                            (f"holdfast://eve@127.0.0.1:{self.port}", "log in")):
+            env = {**self.env, "HOLDFAST_STORE": url, "HOLDFAST_SERVICE_PASSWORD": "wrong"}
+            said = self.refused(VERBS[0], within=8, env=env)
+            self.assertIn(reason, said)
+            self.assertNotIn(HELD_UP, said)
+
+    def test_a_signal_ends_the_wait(self):
+        running = self.held_up()
+        running.signal(signal.SIGTERM)
+        self.assertEqual(running.status(), 128 + signal.SIGTERM)
+
+
+class OtherStoresTest(OutageCase):
+    @unittest.skipUnless(server_program(), "there is no redis-server")
+    def test_redis_is_waited_for_in_the_same_way(self):
+        server = RedisServer(self)
+        self.env["HOLDFAST_STORE"] = server.url()
+        self.ok("run", "job", "--", "true")
+        server.kill()
+        running = self.held_up("--wait", "60s")
+        server.start()
+        self.expect_done(running)
+
+    def test_a_store_that_is_asked_by_the_first_request_is_waited_for_too(self):
+        self.env["HOLDFAST_STORE"] = f"consul://127.0.0.1:{free_port()}"
+        running = self.held_up()
+        running.signal(signal.SIGTERM)
+        self.assertEqual(running.status(), 128 + signal.SIGTERM)
+
+    def test_a_store_that_never_comes_is_given_up_after_a_minute(self):
+        self.env["HOLDFAST_STORE"] = f"redis://127.0.0.1:{free_port()}"
+        begun = time.monotonic()
+        self.assertIn(HELD_UP, self.refused(VERBS[0], within=80))
+        self.assertGreater(time.monotonic() - begun, 55)
+
+    def test_a_file_that_cannot_be_opened_fails_at_once(self):
+        self.env["HOLDFAST_STORE"] = "sqlite:///dev/null/locks.db"
+        self.assertNotIn(HELD_UP, self.refused(VERBS[0], within=8))
+
+
+# The lease of leadership is longer than a client takes to open, or a request.
+class TakeOverTest(OutageCase):
+    def lead(self, shards):
+        etcd = Etcd()
+        self.addCleanup(etcd.stop)
+        self.env["HOLDFAST_ETCD_PASSWORD"] = etcd.facts["secret"]
+        self.servers = {}
+        for _ in range(3):
+            server, said = self.serve("--listen", "127.0.0.1:0", "--journal", etcd.journal("15s"),
+                                      "--shards", shards)
+            self.servers[said["address"]] = server
+        self.env["HOLDFAST_STORE"] = "holdfast://" + ",".join(self.servers)
+        self.ok("run", "job", "--", "true")
+
+    def leader(self):
+        for address in self.servers:
+            done = self.holdfast("server", "status", "--json", f"holdfast://{address}", timeout=PATIENCE)
+            if done.returncode == 0:
+                return address
+        return None
+
+    def test_a_command_that_begins_after_a_kill_of_the_leader_waits_for_the_next(self):
+        self.lead("1")
+        self.servers[self.leader()].kill()
+        begun = time.monotonic()
+        self.assertIn("was last seen leading", self.refused(VERBS[0], "--wait", "1s", within=8))
+        running = self.held_up()
+        self.expect_done(running)
+        self.assertGreater(time.monotonic() - begun, 8, "nobody led meanwhile")
+
+    def test_so_does_one_whose_shard_alone_has_no_leader(self):
+        self.lead("8")
+        next(iter(self.servers.values())).kill()
+        for i in range(12):
+            done = self.ok("run", f"job-{i}", "--", "true")
+            self.assertLessEqual(done.stderr.count(HELD_UP), 1)
+
+
+if __name__ == "__main__":
+    harness.main()
