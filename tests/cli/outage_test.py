@@ -19,7 +19,7 @@ class OutageCase(ServeCase):
     def refused(self, verb, *options, within, **more):
         """One failed command; what it said."""
         begun = time.monotonic()
-        done = self.holdfast(verb[0], *options, *verb[1:], timeout=PATIENCE, **more)
+        done = self.holdfast(verb[0], *options, *verb[1:], timeout=PATIENCE + within, **more)
         self.assertEqual((done.returncode, done.stdout), (125, ""), (verb, options, done.stderr))
         self.assertLess(time.monotonic() - begun, within, (verb, options, done.stderr))
         return done.stderr
