@@ -93,17 +93,16 @@ class RestartTest(ServeCase):
         done = self.holdfast("doctor", "-q", "--require", "survives-failover")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("here several servers with a journal in etcd give it", done.stderr)
-        memory = subprocess.Popen(
-            [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--journal", "memory:", "--json"], env=self.env,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
-        self.addCleanup(self.end, memory)
-        url = json.loads(memory.stdout.readline())["url"]
-        done = self.holdfast("doctor", "-q", "--store", url, "--require", "survives-restart")
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("here a server whose journal is a folder or etcd gives it", done.stderr)
-        others = done.stderr.partition("these do")[2].partition(": ")[2]
-        self.assertIn("etcd", others)
-        self.assertNotIn("holdfast", others.partition(";")[0])
+        _, said = self.serve("--listen", "127.0.0.1:0", "--journal", "memory:", "--shards", "2")
+        for required, advice, other in (
+                ("survives-restart", "here a server whose journal is a folder or etcd gives it", "etcd"),
+                ("multi", "whose journal was begun with 'holdfast serve --shards 1' give it", "postgres")):
+            done = self.holdfast("doctor", "-q", "--store", said["url"], "--require", required)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(advice, done.stderr)
+            others = done.stderr.partition("these do ('holdfast help stores'): ")[2].partition(";")[0]
+            self.assertIn(other, others)
+            self.assertNotIn("holdfast", others)
 
     def test_a_person_is_told_in_sentences(self):
         server = subprocess.Popen(
