@@ -55,7 +55,7 @@ constexpr Duration kMostOpening = 10s;
 constexpr Duration kLeastRest = 20ms;
 // Without a limit of the wait: a store that is away for longer, or that is not there at all, is an
 // error that somebody has to hear of.
-constexpr Duration kPatience = 60s;
+constexpr Duration kStorePatience = 60s;
 constexpr Duration kFirstPause = 100ms;
 constexpr Duration kLongestPause = 1s;
 
@@ -128,7 +128,7 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
     const Error& why = lease.error();
     if (!detail::is_transient(why.code()) || is_own_want(why)) return lease;
     const auto& wait = request_.lock.wait;
-    const Duration rest = wait.value_or(kPatience) - passed();
+    const Duration rest = wait.value_or(kStorePatience) - passed();
     if (rest <= kLeastRest) return lease;
     hold_up(*shared, narrator_.lock() + ": waiting for the store to be back: " + why.message());
     if (!pause_for(std::min(pause, rest - kLeastRest), cancel)) return lease;

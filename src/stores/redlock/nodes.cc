@@ -74,7 +74,7 @@ struct Nodes::Node {
   BootInstant looked{};
   bool waited_before = false;  // An earlier look than the present one showed that it had waited.
   std::string trouble = "not reached yet";
-  std::optional<Errc> refused;  // Retrying does not help: the log-in, say.
+  std::optional<Errc> refused{};  // Retrying does not help: the log-in, say.
   std::optional<Error> foreign{};
   std::vector<Joined> waiting{};
 };
