@@ -82,6 +82,7 @@ std::size_t Crowd::add(const std::string& name, const std::string& client) {
       client.empty() && dice.one_in(4) ? machine::Mode::shared() : machine::Mode::exclusive();
   one.ttl = std::chrono::milliseconds(500 + dice.below(dice.one_in(2) ? 2'000 : 6'000));
   one.waiter_ttl = std::min<Duration>(one.ttl, std::chrono::milliseconds(500 + dice.below(1500)));
+  if (client.empty() && dice.one_in(3)) one.server = dice.draw();
   one.sent.push_back(world_.now);
   acquisitions_.push_back(one);
   return acquisitions_.size() - 1;
@@ -131,9 +132,10 @@ void Crowd::say_goodbye(std::size_t at) {
 
 void Crowd::send(const Message& message) {
   const bool faulty = world_.loses;
+  const auto server = acquisitions_[message.acquisition].server;
   const auto later = [&](Nanos most) {
-    world_.after(world_.upto(most),
-                 [this, message, which = world_.dice.draw()] { send_(which, message); });
+    const std::uint64_t which = server ? *server : world_.dice.draw();
+    world_.after(world_.upto(most), [this, message, which] { send_(which, message); });
   };
   // It does not know who leads, so it asks two.
   for (int copies = 2; copies > 0; --copies) {

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,6 +80,8 @@ class Crowd {
     machine::Duration ttl{};
     machine::Duration waiter_ttl{};
     std::vector<Nanos> sent{};  // By the number of the request.
+    // It reaches this server only, whether that leads or not.
+    std::optional<std::uint64_t> server{};
     machine::Token token{};
     Nanos believed_until{};
     bool believed = false;

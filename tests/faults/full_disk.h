@@ -96,7 +96,7 @@ inline void expect_that_holders_are_told(support::SmallDisk& disk, const FullDis
 // A client with a long session keeps the lock through it.
 inline void expect_that_room_in_time_costs_no_lock(support::SmallDisk& disk,
                                                    const FullDiskServer& server) {
-  auto [holder, waiter, other, lease, waiting] = held_on_a_full_disk(disk, server, "120s");
+  auto [holder, waiter, other, lease, waiting] = held_on_a_full_disk(disk, server, "60s");
   EXPECT_TRUE(lease.held());
   make_room(disk, server);
   EXPECT_TRUE(eventually([&held = lease] { return held.renew().has_value(); })) << server.log();

@@ -79,7 +79,7 @@ std::string why(const Result<AcquisitionState>& state) {
                : state.error().message();
 }
 
-// `id` is the one that holds. What was released before may be on its way to a minority still.
+// Sets `id` to the one that holds. A release of before may be on its way to a minority still.
 Result<AcquisitionState> take_next(Client& client, const std::string& name, AcquisitionId& id) {
   Result<AcquisitionState> told = AcquisitionState{};
   EXPECT_TRUE(eventually([&] {

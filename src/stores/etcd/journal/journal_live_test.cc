@@ -284,7 +284,7 @@ TEST_F(EtcdJournalTest, HistoryIsCompactedWhereTheUrlSaysSo) {
 }
 
 TEST_F(EtcdJournalTest, OthersCompactionDoesNotStopTheReading) {
-  const JournalPtr one = leader();
+  const JournalPtr one = lead(make(url("?leadership=30s")), "one:1");
   ASSERT_EQ(one->commit(1, "HFJ 1"), Commit::kCommitted);
   ASSERT_EQ(one->last().value(), 1U);
   for (int i = 0; i < 5; ++i) etcd_.etcdctl({"put", "other", std::to_string(i)});

@@ -17,7 +17,7 @@ class ZookeeperSessionEndLiveTest : public ::testing::Test {
   void SetUp() override {
     HOLDFAST_NEEDS_ZOOKEEPER();
     server_.emplace();
-    rig_.emplace(server_->url("/?session=1s"));
+    rig_.emplace(server_->url("/?session=3s"));
   }
 
   // `asked` is answered, but the client comes to look at that when its session has ended.
