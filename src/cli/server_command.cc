@@ -193,11 +193,11 @@ int tell_step_down(const ServerToolOptions& options, const std::string& before,
 
 // Which server leads in the place of `before`, which stands by; empty: that is not known yet.
 std::string successor_of(const std::string& url, const ServerStatus& before) {
-  if (!before.leader.empty()) return before.leader;
+  if (!before.leader.empty() && before.leader != before.address) return before.leader;
   const auto members = service_members(url);
   if (!members) return {};  // Perhaps it may not ask for them.
   for (const ServerMember& each : *members) {
-    if (each.leads && each.trouble.empty()) return each.address;
+    if (each.leads && each.trouble.empty() && each.address != before.address) return each.address;
   }
   return {};
 }
@@ -306,7 +306,9 @@ int hash_from_stdin(const ServerToolOptions& options) {
     complain("server password: " + printable(hash.error().message()));
     return kExitError;
   }
-  return answer(options.common, {{"hash", *hash}}, *hash + "\n");
+  CommonOptions told = options.common;
+  told.quiet = false;  // Else the hash would be lost.
+  return answer(told, {{"hash", *hash}}, *hash + "\n");
 }
 
 }  // namespace

@@ -69,6 +69,7 @@ class AccessCase(ServeCase):
 
 class UsersTest(AccessCase):
     def test_a_password_is_read_from_stdin_and_its_hash_fits(self):
+        self.assertTrue(self.ok("server", "password", "-q", stdin="secret\n").stdout.startswith("$"))
         done = self.holdfast("server", "password", "--json", stdin="secret\n", timeout=PATIENCE)
         self.assertTrue(json.loads(done.stdout)["hash"].startswith("$"), done.stdout)
         self.assertEqual(self.holdfast("server", "password", stdin="", timeout=PATIENCE).returncode, 125)

@@ -166,6 +166,20 @@ class ClusterTest(ServeCase):
         self.assertEqual(said["stepped_down"], leader)
         self.assertIn(said["leader"], set(self.servers) - {leader})
 
+    def test_a_step_down_that_nobody_follows_is_an_error(self):
+        leader = self.await_roles(self.servers)
+        others = [server for address, server in self.servers.items() if address != leader]
+        for server in others:
+            server.send_signal(signal.SIGSTOP)
+            self.addCleanup(server.send_signal, signal.SIGCONT)
+        try:
+            done = self.holdfast("server", "step-down", f"holdfast://{leader}", timeout=2 * PATIENCE)
+        finally:
+            for server in others:
+                server.send_signal(signal.SIGCONT)
+        self.assertEqual(done.returncode, 125, done.stdout)
+        self.assertIn(f"no other server took over, so {leader} leads again", done.stderr)
+
     def test_doctor_tells_what_its_etcd_tells_and_what_cannot_be_seen(self):
         self.await_roles(self.servers)
         found = {each["topic"]: each for each in json.loads(self.ok("doctor", "--json").stdout)["findings"]}

@@ -411,8 +411,10 @@ class RefusalTest(ServeCase):
         self.assertTrue(self.inspect("job")["opens_in_ms"] <= 50_000)
         self.assertRegex(self.ok("ls").stdout, r"job +lock-delay +")
         self.assertIn("job: held by nobody", self.ok("inspect", "job").stdout)
-        for command in ("run", "acquire"):
-            done = self.holdfast(command, "--no-wait", "job", *(("--", "true") if command == "run" else ()))
+        self.assertRegex(self.ok("top", "--once").stdout, r"job +lock-delay +")
+        for command in ("run", "acquire", "elect"):
+            what = () if command == "acquire" else ("--", "true")
+            done = self.holdfast(command, "--no-wait", "job", *what)
             self.assertEqual(done.returncode, 124)
             self.assertRegex(done.stderr, rf"'job' is held by nobody, last by .*pid {pid}, since .*; its "
                                           "lock-delay keeps it closed for [34]")

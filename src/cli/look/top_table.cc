@@ -165,7 +165,8 @@ std::vector<TopRow> top_rows(std::vector<LockInfo> locks, TopSort sort, Instant 
   for (const LockInfo& lock : locks) {
     for (const HolderInfo& holder : lock.holders) {
       TopRow row = row_of(lock, holder.who, holder.mode, now);
-      row.what = "holds";
+      // Nobody counts on it any more.
+      row.what = lock.opens_in() > Duration::zero() ? "lock-delay" : "holds";
       const auto left = left_of(holder.who, holder.time_left);
       if (left) row.left = brief(*left);
       row.token = token_text(holder.token);

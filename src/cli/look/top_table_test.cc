@@ -53,6 +53,13 @@ TEST(TopTableTest, HoldersStandBeforeTheirWaiters) {
   EXPECT_EQ(rows[1].token, "-");
 }
 
+TEST(TopTableTest, ALockThatOnlyALockDelayKeepsClosedIsNotCalledHeld) {
+  LockInfo closed = lock("a", 125s, 28s, 0);
+  closed.holders.front().lock_delay = 50s;
+  EXPECT_EQ(names(top_rows({closed}, TopSort::kName, kNow)),
+            (std::vector<std::string>{"a lock-delay"}));
+}
+
 TEST(TopTableTest, EveryOrderPutsItsOwnFirst) {
   const std::vector<LockInfo> locks{lock("b", 100s, 20s, 0), lock("a", 50s, 30s, 1),
                                     lock("c", 200s, 10s, 3)};

@@ -190,13 +190,13 @@ Result<Lease> LockAttempt::ask_once(const std::shared_ptr<Shared>& shared,
   if (request_.fit) {
     if (const auto fits = request_.fit(client.guarantees(), how); !fits) return fits.error();
   }
-  if (request_.proclaim) {
+  const bool waits = how.wait != Duration::zero();
+  auto lease = [&]() -> Result<Lease> {
+    if (!request_.proclaim) return client.acquire(name, request_.lock.mode, std::move(how));
     auto leading = client.election(name).campaign(*request_.proclaim, std::move(how));
     if (!leading) return leading.error();
     return std::move(leading->lease());
-  }
-  const bool waits = how.wait != Duration::zero();
-  auto lease = client.acquire(name, request_.lock.mode, std::move(how));
+  }();
   // Only waiters are told of a lock-delay by the store itself.
   const bool busy = !waits && !lease && lease.error().code() == Errc::kTimedOut;
   if (busy) shared->closed = closed_by_delay(client, name);

@@ -138,7 +138,9 @@ TEST(UsersTest, OnlyWholeStrongHashesAreTakenAndTheUserIsNamed) {
        {"$1$saltsalt$" + last(22), sha512.substr(0, sha512.size() - 1), sha512.substr(0, 12),
         sha512 + 'x', "$6$" + digits, "$y$j9T$aaaaaaaaaaaa$" + last(42), "$y$" + last(43),
         "$2b$12$" + last(52), "$md5$saltsalt$$" + last(22), "$sha1$40000$saltsalt$" + last(28),
-        "$3$$" + last(32), "$6$saltsalt$" + last(85) + '!'}) {
+        "$3$$" + last(32), "$6$saltsalt$" + last(85) + '!', "$6$rounds=1000$saltsalt$" + digits,
+        "$6$rounds=999999999$saltsalt$" + digits, "$5$rounds=1000001$saltsalt$" + last(43),
+        "$2b$04$" + last(53), "$2b$31$" + last(53), "$y$jFT$aaaaaaaaaaaa$" + last(43)}) {
     const auto users = Users::parse("# ours\napp password:" + bad, "file");
     ASSERT_FALSE(users) << bad;
     EXPECT_TRUE(users.error().message().starts_with("file, line 2: user 'app': password: takes a "))
