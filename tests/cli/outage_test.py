@@ -15,6 +15,13 @@ VERBS = (["run", "job", "--", "true"], ["hold", "job"], ["acquire", "job"],
          ["elect", "--value", "me", "job", "--", "true"])
 
 
+def is_connected_to(port):
+    """Whether a socket of this host is connected to that port of 127.0.0.1."""
+    with open("/proc/net/tcp", encoding="ascii") as file:
+        sockets = [line.split() for line in file]
+    return any(words[2] == f"0100007F:{port:04X}" and words[3] == "01" for words in sockets)
+
+
 class OutageCase(ServeCase):
     def refused(self, verb, *options, within, **more):
         """One failed command; what it said."""
@@ -91,6 +98,19 @@ class ServiceTest(OutageCase):
         running = self.held_up()
         running.signal(signal.SIGTERM)
         self.assertEqual(running.status(), 128 + signal.SIGTERM)
+
+
+    def test_a_signal_is_told_while_the_server_hangs(self):
+        self.start()
+        self.server.send_signal(signal.SIGSTOP)
+        try:
+            running = harness.Running(self, ["job", "--", "true"], verb="run")
+            self.until(lambda: is_connected_to(self.port), "it is connected")
+            running.signal(signal.SIGTERM)
+            self.assertEqual(running.event("cancelled")["signal"], "TERM")
+            self.assertEqual(running.status(), 128 + signal.SIGTERM)
+        finally:
+            self.server.send_signal(signal.SIGCONT)
 
 
 class OtherStoresTest(OutageCase):

@@ -296,8 +296,11 @@ AttemptOutcome LockAttempt::take(int guard_fd) {
       shared_->bell.quiet();
     }
     // The asking thread cannot be ended from here, and must not delay the end of this process.
-    if (!shared_->done)
-      ::_exit(stopped->signal != 0 ? kExitSignalBase + stopped->signal : request_.exit_error);
+    if (!shared_->done) {
+      if (stopped->signal == 0) ::_exit(request_.exit_error);
+      narrator_.event("cancelled", {}, {{"signal", signal_name(stopped->signal)}});
+      ::_exit(kExitSignalBase + stopped->signal);
+    }
   }
   worker.join();
   return outcome(std::move(stopped));
