@@ -1,6 +1,7 @@
 """Commands that begin while their store is away: they wait for it as for the lock."""
 
 import signal
+import subprocess
 import time
 import unittest
 
@@ -60,7 +61,8 @@ class ServiceTest(OutageCase):
 
     def test_a_nested_command_asks_what_is_held_around_it_when_the_server_is_back(self):
         self.start()
-        outer = self.run_locked("job", "--ttl", "60s", "--", "sh", "-c", "echo $HOLDFAST_HELD; read line")
+        outer = self.run_locked("job", "--ttl", "60s", "--", "sh", "-c", "echo $HOLDFAST_HELD; read line",
+                                stdin=subprocess.PIPE)
         held = outer.line()
         self.kill()
         inner = self.held_up(env={**self.env, "HOLDFAST_HELD": held})
