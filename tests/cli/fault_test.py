@@ -1,5 +1,6 @@
 """What `holdfast run` survives: kills and stops of either process, stubborn trees, lost locks."""
 
+import contextlib
 import os
 import pty
 import signal
@@ -173,6 +174,29 @@ class KilledTest(FaultCase):
 
 
 class StoppedTest(FaultCase):
+    def test_a_stop_between_the_grant_and_the_command_does_not_end_the_command(self):
+        ttl = 6
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        os.set_blocking(writer, False)
+        try:
+            while True:
+                os.write(writer, b"." * 4096)
+        except BlockingIOError:
+            os.set_blocking(writer, True)
+        running = self.run_locked("-v", "--ttl", f"{ttl}s", "job", "--", "true", stderr=writer)
+        os.close(writer)
+        running.event("acquired")  # It has no room for the next sentence, so it goes no further.
+        begun = boottime()
+        running.signal(signal.SIGSTOP)
+        self.until(lambda: boottime() - begun > ttl - 0.7, "most of the lease is over")
+        os.set_blocking(reader, False)
+        with contextlib.suppress(BlockingIOError):
+            while os.read(reader, 65536):
+                pass
+        running.signal(signal.SIGCONT)
+        self.assertEqual(running.status(), 0)
+
     def test_a_program_stopped_beyond_its_lease_has_lost_and_its_tree_is_dead(self):
         for leases in (1, 3):
             with self.subTest(leases=leases):

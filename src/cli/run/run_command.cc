@@ -340,6 +340,9 @@ int Run::under_lock(Guard& guard, const Timing& timing, Lease lease) {
   narrator_.granted(lease.token().to_string());
   narrator_.event("acquired", lease.remaining());
   narrator_.detail("holding " + in_quotes(lease.name()) + ", token " + lease.token().to_string());
+  // This process may have stood still since the grant. The guard would end the command at once by
+  // the deadline that it is told first.
+  if (lease.remaining() <= timing.ending()) static_cast<void>(lease.renew());
   Supervisor supervisor({signals_, guard, terminal_, anchor_, narrator_, plan_.guard, timing.guard,
                          plan_.candidacy.again},
                         lease, timing.lease,
