@@ -243,7 +243,7 @@ Result<Acquisitions::State> Acquisitions::delivered(const EntryPtr& entry, const
   entry->checked = true;
   entry->phase = Phase::kThere;
   if (state.status == AcquisitionStatus::kWaiting) return state;
-  const auto told = limited(*entry, state);
+  auto told = limited(*entry, state);
   if (!told) {
     give_back(entry);
     drop(entry);
@@ -309,7 +309,7 @@ std::optional<Result<EndStatus>> Acquisitions::release_here(
   if (!entry || entry->phase != Phase::kThere || !current(*entry)) return std::nullopt;
   port::AcquisitionRequest asked = request;
   asked.name = stored_name(request.name, entry->use.epoch);
-  const auto ended = entry->use.store->release_inline(asked);
+  auto ended = entry->use.store->release_inline(asked);
   if (ended && *ended) drop(entry);
   return ended;
 }

@@ -392,20 +392,21 @@ void Nodes::catch_up_all() {
         for (std::size_t i = 0; i < seen.size(); ++i) {
           seen[i].waited = seen[i].waited && nodes_[i]->waited_before;
         }
-        // A node whose quarantine ended within this round is for the next one.
-        const auto end_round = [this](BootClock::duration pause) {
-          catching_up_ = false;
-          for (std::size_t i = 0; i < nodes_.size(); ++i) {
-            if (!nodes_[i]->view.ready) join_later(i, pause);
-          }
-        };
         const auto floor = catch_up(seen);
         if (!floor) return end_round(5 * kJoinAgain);
         admit(*floor, /*by_operator=*/false, BootClock::now() + kJoinPatience,
-              [end_round](const Result<bool>&) { end_round(kJoinAgain); });
+              [this](const Result<bool>&) { end_round(kJoinAgain); });
       });
     };
     nodes_[at]->joining ? join(at, [look](bool) { look(); }) : look();
+  }
+}
+
+// A node whose quarantine ended within this round is for the next one.
+void Nodes::end_round(BootClock::duration pause) {
+  catching_up_ = false;
+  for (std::size_t at = 0; at < nodes_.size(); ++at) {
+    if (!nodes_[at]->view.ready) join_later(at, pause);
   }
 }
 

@@ -116,6 +116,7 @@ class Nodes {
   void join_later(std::size_t at, base::BootClock::duration pause);
   void tend(std::size_t at);
   void catch_up_all();
+  void end_round(base::BootClock::duration pause);
   void admit(std::uint64_t floor, bool by_operator, base::BootInstant deadline,
              port::Done<bool> done);
   std::vector<NodeView> views() const;
