@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "src/base/lock_name.h"
 #include "src/port/outcome.h"
 
 namespace holdfast::server {
@@ -18,7 +19,6 @@ using machine::Instant;
 using machine::Outcome;
 using machine::Reply;
 
-constexpr std::size_t kLongestName = 1'024;
 constexpr std::size_t kLongestClient = 64;
 constexpr std::size_t kMostAtOnce = port::kMostAtOnce;
 constexpr const char* kUncommitted =
@@ -89,10 +89,10 @@ void Shard::trust_deadline(Instant boot) {
 std::optional<Error> Shard::refuse(Instant boot, const Request& request) {
   if (failed_) return Error(Errc::kUnavailable, failed_->message());
   const std::string_view name = name_of(request.action);
-  if (name.size() > kLongestName || request.client.size() > kLongestClient) {
-    return Error(Errc::kInvalidArgument, "a lock's name may have " + std::to_string(kLongestName) +
-                                             " bytes, and a client's " +
-                                             std::to_string(kLongestClient));
+  if (name.size() > base::kLongestStoredName || request.client.size() > kLongestClient) {
+    return Error(Errc::kInvalidArgument,
+                 "a lock's name may have " + std::to_string(base::kLongestStoredName) +
+                     " bytes, and a client's " + std::to_string(kLongestClient));
   }
   const auto deadline = std::chrono::duration_cast<Duration>(request.deadline.time_since_epoch());
   if (Instant(deadline) < boot) {

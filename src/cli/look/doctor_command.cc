@@ -160,19 +160,14 @@ constexpr Remedy kRemedies[] = {
     {"holdfast", "survives-failover",
      "several servers with a journal in etcd give it ('holdfast serve --journal etcd://...')"}};
 
-bool has_recipe(std::string_view url) {
-  const std::size_t options = url.find('?');
-  return options != url.npos &&
-         (url.find("?recipe=", options) != url.npos || url.find("&recipe=", options) != url.npos);
-}
-
 // Advice for the store that is in use; empty: there is none.
 std::string advice_on_own(const NamedGuarantee& promise, const StoreKind& own,
                           std::string_view url) {
   const auto& out = own.leaves_out;
   const bool can =
       own.shared_by_processes && std::find(out.begin(), out.end(), promise.name) == out.end();
-  if (can && has_recipe(url)) return "this one does without recipe= in its URL; ";
+  if (can && url_option(std::string(url), "recipe"))
+    return "this one does without recipe= in its URL; ";
   for (const Remedy& remedy : kRemedies) {
     const bool fits = remedy.store == own.name && remedy.guarantee == promise.name;
     if (fits) return "here " + std::string(remedy.advice) + "; ";

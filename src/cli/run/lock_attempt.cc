@@ -116,7 +116,6 @@ void LockAttempt::hold_up(Shared& shared, std::string why) {
     if (shared.held_up) return;
     shared.held_up = std::move(why);
   }
-  shared.was_held_up = true;
   shared.bell.ring();
 }
 
@@ -245,7 +244,7 @@ std::optional<AttemptOutcome> LockAttempt::look_around(int guard_fd) {
       {{signals_.fd(), POLLIN, 0}, {shared_->bell.fd(), POLLIN, 0}, {guard_fd, POLLIN, 0}}};
   ::poll(watched.data(), watched.size(), -1);
   shared_->bell.quiet();
-  if (shared_->was_held_up.exchange(false)) tell_held_up();
+  tell_held_up();
   if (shared_->queued.exchange(false)) tell_waiting();
   AttemptOutcome stopped;
   if (const auto signal = signals_.next_ending()) {
@@ -356,8 +355,9 @@ void LockAttempt::tell_waiting() {
   narrator_.chat(sentence);
 }
 
-void LockAttempt::tell_held_up() const {
+void LockAttempt::tell_held_up() {
   const std::lock_guard guard(shared_->mutex);
+  if (!shared_->held_up || std::exchange(told_held_up_, true)) return;
   narrator_.event("unavailable", {}, {{"message", *shared_->held_up}});
   narrator_.note(printable(*shared_->held_up));
 }

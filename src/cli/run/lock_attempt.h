@@ -83,7 +83,6 @@ class LockAttempt {
     std::optional<LockInfo> closed;            // By a lock-delay alone, after a try without a wait.
     std::mutex mutex;
     std::optional<std::string> held_up;  // Why the store could not be asked at first.
-    std::atomic<bool> was_held_up{false};
     Bell bell;
     std::atomic<bool> done{false};
   };
@@ -104,7 +103,7 @@ class LockAttempt {
   // The outcome if something ends the wait from outside; nullopt: nothing yet.
   std::optional<AttemptOutcome> look_around(int guard_fd);
   void tell_waiting();
-  void tell_held_up() const;
+  void tell_held_up();
   Duration opens_in() const;
   std::string still_closed() const;
   std::string in_vain() const;
@@ -117,6 +116,7 @@ class LockAttempt {
   std::shared_ptr<Shared> shared_;
   bool unanswered_ = false;  // The store had its time, and did not use it.
   bool told_waiting_ = false;
+  bool told_held_up_ = false;
   std::int64_t told_opens_at_ms_ = 0;
 };
 

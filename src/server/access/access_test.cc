@@ -285,7 +285,7 @@ TEST_F(AccessTest, ObserversSeeNoIds) {
   }
 }
 
-// Whoever knows the value that a lock library gave its lock can release it.
+// A user who knows the value that a lock library gave its lock can release the lock.
 TEST_F(AccessTest, AValueOfALockLibraryIsForItsUserAndAdmins) {
   start(
       "app @ acquire:*\nother @ acquire:*\nviewer @ observe:*\nbreaker @ break:*\n"

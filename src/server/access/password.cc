@@ -36,43 +36,36 @@ namespace holdfast::server {
 namespace {
 
 // The methods that are strong today, as crypt(5) has them. The last part of a hash has `digits`;
-// bcrypt's also holds the salt.
+// bcrypt's also holds the salt. Behind `cost` stands a number or one sign, between the bounds: a
+// cheaper hash is soon guessed, and a dearer one lets a stranger who knows a user's name keep the
+// server busy.
 struct Method {
   std::string_view begin;
   std::size_t digits;
-};
-constexpr Method kMethods[] = {{"$y$", 43}, {"$gy$", 43}, {"$7$", 43},  {"$6$", 86},
-                               {"$5$", 43}, {"$2b$", 53}, {"$2y$", 53}, {"$2a$", 53}};
-
-// One of these, with the number or the sign of the method's cost between the bounds: a cheaper hash
-// is soon guessed, and a dearer one keeps the server busy for whoever knows a user's name.
-struct Cost {
-  std::string_view begin;
+  std::string_view cost;
   std::string_view least;
   std::string_view most;
 };
-constexpr Cost kCosts[] = {{"$y$j", "7", "C"},
-                           {"$gy$j", "7", "C"},
-                           {"$7$", "A", "E"},
-                           {"$2b$", "10", "13"},
-                           {"$2y$", "10", "13"},
-                           {"$2a$", "10", "13"},
-                           {"$6$rounds=", "5000", "1000000"},
-                           {"$5$rounds=", "5000", "1000000"}};
+constexpr std::string_view kRounds = "rounds=";  // Without it: 5,000.
+constexpr Method kMethods[] = {{"$y$", 43, "j", "7", "C"},
+                               {"$gy$", 43, "j", "7", "C"},
+                               {"$7$", 43, "", "A", "E"},
+                               {"$6$", 86, kRounds, "5000", "1000000"},
+                               {"$5$", 43, kRounds, "5000", "1000000"},
+                               {"$2b$", 53, "", "10", "13"},
+                               {"$2y$", 53, "", "10", "13"},
+                               {"$2a$", 53, "", "10", "13"}};
 
 bool is_at_most(std::string_view one, std::string_view other) {
   return one.size() != other.size() ? one.size() < other.size() : one <= other;
 }
 
-bool is_bearable(std::string_view hash) {
-  for (const Cost& each : kCosts) {
-    if (!hash.starts_with(each.begin)) continue;
-    std::string_view cost = hash.substr(each.begin.size());
-    const bool is_sign = each.most.size() == 1;
-    cost = cost.substr(0, is_sign ? 1 : cost.find('$'));
-    return is_at_most(each.least, cost) && is_at_most(cost, each.most);
-  }
-  return !hash.starts_with("$y$") && !hash.starts_with("$gy$");  // Without rounds: 5,000.
+bool is_bearable(std::string_view hash, const Method& method) {
+  std::string_view cost = hash.substr(method.begin.size());
+  if (!cost.starts_with(method.cost)) return method.cost == kRounds;
+  cost.remove_prefix(method.cost.size());
+  cost = cost.substr(0, method.most.size() == 1 ? 1 : cost.find('$'));
+  return is_at_most(method.least, cost) && is_at_most(cost, method.most);
 }
 
 bool is_digit(unsigned char c) {
@@ -89,7 +82,7 @@ bool is_hash(const std::string& text) {
   const std::string_view last = std::string_view(text).substr(before + 1);
   const int verdict = crypt_checksalt(text.c_str());
   return before >= method->begin.size() && last.size() == method->digits &&
-         std::all_of(last.begin(), last.end(), is_digit) && is_bearable(text) &&
+         std::all_of(last.begin(), last.end(), is_digit) && is_bearable(text, *method) &&
          verdict != CRYPT_SALT_INVALID && verdict != CRYPT_SALT_METHOD_DISABLED;
 }
 

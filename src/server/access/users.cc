@@ -89,8 +89,8 @@ class Line {
       return spoil("user '" + user.name +
                    "': password: takes a whole hash of crypt(3), as 'holdfast server password' "
                    "makes one: yescrypt, scrypt, SHA-512, SHA-256 or bcrypt. It takes no hash that "
-                   "is cut off, no weaker one such as MD5 ($1$), none that takes a second or more, "
-                   "and never the password itself");
+                   "is cut off, no weaker one such as MD5 ($1$), only 5000 to 1000000 "
+                   "rounds of SHA and a bcrypt cost of 10 to 13, and never the password itself");
     }
     user.passwords.push_back(hash);
   }

@@ -484,11 +484,13 @@ void Front::Impl::tell_watches(std::uint32_t shard, const machine::Effect& effec
                                machine::Instant at) {
   const std::vector<std::string> prefixes = watched.of(effect.name);
   if (prefixes.empty()) return;
+  std::optional<std::string> events[2];  // By whether the listener may see the owner.
   for (const std::string& prefix : prefixes) {
     const std::string channel = std::string(kWatchChannel) + prefix;
     for (Connection* each : subscriptions.of(channel)) {
       if (each->attached && each->shard != shard) continue;
-      const auto event = event_text(effect, at, shown_owner(each->account, effect.owner));
+      auto& event = events[may_see_owner(each->account, effect.owner) ? 1 : 0];
+      if (!event) event = event_text(effect, at, shown_owner(each->account, effect.owner));
       if (!event) return;
       each->push_message(channel, "event " + std::to_string(prefix.size()) + ' ' + *event);
     }

@@ -9,7 +9,7 @@
 namespace holdfast::server {
 namespace {
 
-// Whoever holds by a value is shown as this program. Holdfast's own clients never name it.
+// A holder by a value is shown as this program. Holdfast's own clients never name it.
 constexpr std::string_view kLibraries = "a lock library for Redis";
 
 bool stays(char c) { return c > ' ' && c < 0x7f && c != '%' && c != '"' && c != '\\'; }

@@ -1,7 +1,9 @@
-// The owner of a lock that a lock library for Redis took. Its value is a secret of that library:
-// whoever knows it can release the lock.
+// The owner of a lock that a lock library for Redis took. Its value is a secret of that library: a
+// user who knows it can release the lock.
 //
-// Guarantee: no native client can make such an owner (`wake` is never read from the wire).
+// Guarantee: `wake`, the user who took the lock, is never read from the wire.
+// Not guaranteed: that each such owner is a library's, because a native client can name that
+// program. It is then nobody's, and shown to admins only.
 // Thread-safety: the loop's thread. Ownership: plain values.
 #pragma once
 

@@ -104,7 +104,6 @@ class UnaryCall final : public Tag, public Flight {
   // False while closing: the caller drops the call.
   bool start() {
     context_ = std::make_unique<grpc::ClientContext>();
-    if (std::find(asked_.begin(), asked_.end(), server) == asked_.end()) asked_.push_back(server);
     sent_ = base::BootClock::now();
     // A read can be repeated, so one member must not use up its whole time.
     const base::BootInstant until =
@@ -133,6 +132,7 @@ class UnaryCall final : public Tag, public Flight {
       return then_(Error(Errc::kCorruptState, home_.name_of(server) + port::kAnswerTooLarge));
     }
     const Verdict verdict = judge(refusal, how_.reads_only);
+    if (std::find(asked_.begin(), asked_.end(), server) == asked_.end()) asked_.push_back(server);
     // A connection that owes an answer is not used again, because it may be dead without notice.
     const bool timed_out = refusal.code == grpc::StatusCode::DEADLINE_EXCEEDED;
     if (timed_out && base::BootClock::now() - sent_ >= kPatience) {
@@ -182,7 +182,7 @@ class UnaryCall final : public Tag, public Flight {
   Rpc::Impl::ChannelPtr channel_;
   base::BootInstant sent_;
   std::uint64_t login_ = 0;
-  std::vector<std::size_t> asked_;  // The servers, each once.
+  std::vector<std::size_t> asked_;  // The servers that refused it, each once.
   std::size_t tries_ = 1;
   int logins_ = 0;
 };
