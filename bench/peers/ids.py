@@ -81,5 +81,5 @@ def compare(build, options):
                 ask(peer, seconds)
             except (RuntimeError, ValueError, subprocess.TimeoutExpired) as error:
                 print(f"FAILED: {peer.name}: {error}", flush=True)
-                peer.add("failures", 1)
+                peer.add("failures", str(error))
     return facts_of(peers, rounds, seconds) | {"loads": loads}, peers

@@ -73,12 +73,12 @@ class PageTest(unittest.TestCase):
         self.assertIn("f, gave ids that were not above the one before.", text)
 
 
-def locks_page_of(*peers):
+def locks_page_of(*peers, **more):
     """The page, and its charts."""
     machine = {"date": "2026-11-28", "processors": 2, "model": "x", "kernel": "6"}
     machine |= dict.fromkeys(("redis", "zookeeper", "etcd", "consul", "java", "go", "node", "rust"), "1")
     facts = {"machine": machine, "rounds": 3, "seconds": 2, "peers": list(peers),
-             "bare_redis": {"pairs": 100_000, "pair_us": 50}}
+             "bare_redis": {"pairs": 100_000, "pair_us": 50}, **more}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "page.md"
         page.write(facts, path)
@@ -88,7 +88,7 @@ def locks_page_of(*peers):
 
 def lock_peer(name, ours=False, missing="", **figures):
     values = {"own 16": [100], "own 16 p50_us": [90], "own 16 p99_us": [200]} if not missing else {}
-    values |= {figure.replace("_16", " 16").replace("own_", "own "): value for figure, value in figures.items()}
+    values |= {figure.replace("_16", " 16").replace("own_", "own ").replace(" 1_", " 1 "): value for figure, value in figures.items()}
     return {"name": name, "store": "redis", "ours": ours, "version": "1", "missing": missing, "figures": values}
 
 
@@ -109,6 +109,20 @@ class LocksPageTest(unittest.TestCase):
     def test_a_missing_peer_is_said_so(self):
         text, _ = locks_page_of(lock_peer("Holdfast, async", True), lock_peer("rslock", missing="no program 'cargo'"))
         self.assertIn("- rslock: no program 'cargo'.", text)
+
+    def test_what_was_not_measured_is_said_with_the_reason(self):
+        text, _ = locks_page_of(lock_peer("Holdfast, async", True), lock_peer("rslock", failures=["no answer"] * 2),
+                                skipped={"consul": "no program 'consul'"})
+        left_out = text.split("Not measured:")[1]
+        self.assertIn("- Consul: no program 'consul'.", left_out)
+        self.assertIn("- rslock, 2 of its figures in a round: no answer.", left_out)
+
+    def test_aims_about_cost_are_missed_when_it_is_more(self):
+        text, _ = locks_page_of(lock_peer("Holdfast, async", True, own_1_p50_us=[50], **{"bytes a lock": [1_100]}),
+                                lock_peer("Holdfast, threads", True, own_1_p50_us=[60], **{"bytes a lock": [900]}))
+        self.assertIn("p50 of a pair to two bare round trips, at most | 1.1 | 1.00 |  |", text)
+        self.assertIn("Redis, resident bytes for each of 2,000 held locks, the dearer form, at most | 1024 | "
+                      "1,100.00 | missed |", text)
 
     def test_charts_have_a_line_for_each_peer_as_far_as_it_goes(self):
         _, charts = locks_page_of(lock_peer("Holdfast, async", True, **{"own 1024": [500]}), lock_peer("rslock"))
