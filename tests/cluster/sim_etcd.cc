@@ -111,6 +111,9 @@ bool SimEtcd::holds(const wire::Compare& compare) const {
   if (compare.target() == wire::Compare::VALUE) {
     return found != nullptr && found->text == compare.value();
   }
+  if (compare.target() == wire::Compare::LEASE) {
+    return (found == nullptr ? 0 : found->lease) == compare.lease();
+  }
   const bool created = compare.target() == wire::Compare::CREATE;
   const std::int64_t wanted = created ? compare.create_revision() : compare.mod_revision();
   std::int64_t has = 0;

@@ -45,6 +45,13 @@ inline void compare_lease(wire::TxnRequest& txn, const std::string& key, std::in
   compare.set_lease(lease);
 }
 
+// It was made at that revision, and still has the lease of then.
+inline void compare_made(wire::TxnRequest& txn, const std::string& key, std::int64_t created,
+                         std::int64_t lease) {
+  compare_created(txn, key, static_cast<std::uint64_t>(created));
+  compare_lease(txn, key, lease);
+}
+
 inline void put(wire::TxnRequest& txn, const std::string& key, const std::string& value,
                 std::int64_t lease) {
   wire::PutRequest& request = *txn.add_success()->mutable_request_put();

@@ -476,9 +476,11 @@ std::string EtcdJournal::chunk_key(std::uint64_t batch, std::uint32_t index) con
   return key("c/" + digits(batch) + "/" + digits(index));
 }
 
+// A revision may come again when a snapshot of etcd is put back. The random lease does not
+// (rule 35).
 wire::TxnRequest EtcdJournal::guarded() const {
   wire::TxnRequest txn;
-  compare_created(txn, key("leader"), static_cast<std::uint64_t>(leader_.load()));
+  compare_made(txn, key("leader"), leader_.load(), lease_);
   *txn.add_failure()->mutable_request_range() = one_key(key("leader"));
   return txn;
 }
@@ -522,7 +524,8 @@ Commit EtcdJournal::judge_refusal(const wire::TxnResponse& answer, const Own* ow
                                   BootInstant sent) {
   const wire::RangeResponse* leader = answer_at(answer, 0);
   const bool leads =
-      leader != nullptr && leader->kvs_size() > 0 && leader->kvs(0).create_revision() == leader_;
+      leader != nullptr && leader->kvs_size() > 0 &&
+      leader->kvs(0).create_revision() == leader_ && leader->kvs(0).lease() == lease_;
   if (own != nullptr && answer.responses_size() == 3) {
     const wire::RangeResponse& found = *answer_at(answer, 1);
     if (found.kvs_size() > 0 && found.kvs(0).value() == own->bytes) {

@@ -132,6 +132,19 @@ TEST_F(EtcdJournalTest, AnEarlierLeaderIsRefusedEveryWrite) {
   EXPECT_EQ(now->commit(2, "HFJ 2"), Commit::kCommitted);
 }
 
+// As after a snapshot of etcd was put back, when revisions come again (rule 35).
+TEST_F(EtcdJournalTest, ALeaderKeyOfTheSameRevisionIsKnownByItsLease) {
+  const JournalPtr old = leader("old:1");
+  ASSERT_EQ(old->commit(1, "HFJ 1"), Commit::kCommitted);
+  const std::string said = etcd_.etcdctl({"lease", "grant", "60"});  // "lease ID granted ..."
+  const std::string lease = said.substr(6, said.find(' ', 6) - 6);
+  etcd_.etcdctl({"put", "team/hf1/j/leader", "now:1", "--lease=" + lease});
+  EXPECT_EQ(old->commit(2, "HFJ late"), Commit::kRefused);
+  EXPECT_NE(old->reason().find("now:1"), std::string::npos) << old->reason();
+  EXPECT_EQ(etcd_.etcdctl({"get", "--prefix", "team/hf1/j/b/"}).find("HFJ late"),
+            std::string::npos);
+}
+
 TEST_F(EtcdJournalTest, TheTermsNumberGrows) {
   const auto number = [](const JournalPtr& journal) {
     return std::stoull(journal->term().substr(0, journal->term().find('-')));
