@@ -43,7 +43,7 @@ enum class Errc : int {
   kQueueFull = 11,
   // Others still use the store in an old state (SQLite: a file of another boot). Stop them first.
   kStoreInUse = 12,
-  // The store's data is damaged or not Holdfast's. Examine it before you use it further.
+  // The store's data is damaged, foreign or of another store than before. Examine it before use.
   kCorruptState = 13,
   // A version that this one does not know wrote the store's data. Upgrade.
   kVersionMismatch = 14,

@@ -1,13 +1,14 @@
 """Commands that begin while their store is away: they wait for it as for the lock."""
 
 import signal
+import socket
 import subprocess
 import time
 import unittest
 
 import harness
 from harness import PATIENCE
-from redis_server import RedisServer, free_port, server_program
+from redis_server import RedisServer, server_program
 from serve_members_test import Etcd
 from serve_test import ServeCase
 
@@ -37,6 +38,13 @@ class OutageCase(ServeCase):
         running = harness.Running(self, [*options, *verb[1:]], verb=verb[0], **more)
         self.assertIn(HELD_UP, running.event("unavailable")["message"])
         return running
+
+    def closed_port(self):
+        """A port on which nobody listens, and which no other test's server is given meanwhile."""
+        taken = socket.socket()
+        self.addCleanup(taken.close)
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
 
     def expect_done(self, running):
         self.assertEqual(running.status(), 0)
@@ -101,6 +109,19 @@ class ServiceTest(OutageCase):
         running.signal(signal.SIGTERM)
         self.assertEqual(running.status(), 128 + signal.SIGTERM)
 
+    def test_a_waiter_is_told_that_its_server_has_another_journal(self):
+        self.start()
+        self.holder("job", ttl="60s")
+        waiters = [self.run_locked(*wait, "job", "--", "true") for wait in ((), ("--wait", "1h"))]
+        for waiter in waiters:
+            waiter.event("waiting")
+        self.kill()
+        self.data = self.path("another")
+        self.start()
+        for waiter in waiters:
+            self.assertEqual(waiter.status(), 125)
+            self.assertIn("another lock service answers here", waiter.errors())
+        self.ok("run", "--wait", "5s", "job", "--", "true")
 
     def test_a_signal_is_told_while_the_server_hangs(self):
         self.start()
@@ -127,13 +148,13 @@ class OtherStoresTest(OutageCase):
         self.expect_done(running)
 
     def test_a_store_that_is_asked_by_the_first_request_is_waited_for_too(self):
-        self.env["HOLDFAST_STORE"] = f"consul://127.0.0.1:{free_port()}"
+        self.env["HOLDFAST_STORE"] = f"consul://127.0.0.1:{self.closed_port()}"
         running = self.held_up()
         running.signal(signal.SIGTERM)
         self.assertEqual(running.status(), 128 + signal.SIGTERM)
 
     def test_a_store_that_never_comes_is_given_up_after_a_minute(self):
-        self.env["HOLDFAST_STORE"] = f"redis://127.0.0.1:{free_port()}"
+        self.env["HOLDFAST_STORE"] = f"redis://127.0.0.1:{self.closed_port()}"
         begun = time.monotonic()
         self.assertIn(HELD_UP, self.refused(VERBS[0], within=80))
         self.assertGreater(time.monotonic() - begun, 55)

@@ -56,10 +56,11 @@ Result<std::uint64_t> ServicePrimary::judge_term(std::string_view attached) {
   const base::LocalLock lock(mutex_);
   if (journal_.empty()) journal_ = journal;
   if (journal_ != journal) {
-    return Error{Errc::kUnavailable, ": another lock service answers here, with journal " +
-                                         journal + " instead of " + journal_ +
-                                         ": its locks are not this client's; start the right "
-                                         "server, or connect anew"};
+    // Waiting does not mend it, so waiters must be told.
+    return Error{Errc::kCorruptState, ": another lock service answers here, with journal " +
+                                          journal + " instead of " + journal_ +
+                                          ": its locks are not this client's; start the right "
+                                          "server, or connect anew"};
   }
   if (term < generation()) {
     return Error{Errc::kUnavailable, ": a server of an earlier term (" + std::to_string(term) +

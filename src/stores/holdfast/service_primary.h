@@ -7,8 +7,8 @@
 // ends. The generation of a connection is that term, so all connections of an earlier term close
 // when the first of a later one is made, and what they still answer is dropped, "gone" included.
 //
-// Thread-safety: safe. Errors: kUnavailable: an earlier term, or another journal: the locks there
-// are not those that this client holds.
+// Thread-safety: safe. Errors: kUnavailable: an earlier term. kCorruptState: another journal: the
+// locks there are not those that this client holds.
 #pragma once
 
 #include <cstdint>

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "holdfast/detail/transient.h"
 #include "src/base/brief_spin.h"
 #include "src/base/local_mutex.h"
 #include "src/base/random.h"
@@ -55,7 +56,10 @@ struct DirectLink::Impl {
   Result<void> enter(const std::string& attached) {
     if (attached.empty()) return {};
     const auto generation = remote->primary->judge_term(attached);
-    if (!generation) return Error{generation.error().code(), where + generation.error().message()};
+    if (!generation) {
+      is_another_service = !detail::is_transient(generation.error().code());
+      return Error{generation.error().code(), where + generation.error().message()};
+    }
     located.store(*generation, std::memory_order_release);
     remote->primary->enter(*generation);
     return {};
@@ -116,6 +120,7 @@ struct DirectLink::Impl {
   std::atomic<bool> given_up{false};  // Applies to the call under way.
   std::atomic<bool> connected{false};
   bool abandoned = false;
+  bool is_another_service = false;  // The last address that was tried has said so.
 
   // Held while the descriptor is opened and closed, so that close() can shut it down from outside.
   base::LocalMutex descriptor_mutex;
@@ -283,7 +288,10 @@ Result<void> DirectLink::Impl::connect(BootInstant deadline) {
     }
     why = dialled.error();
     close_wire();
-    if (why.code() == Errc::kPermissionDenied || why.code() == Errc::kVersionMismatch) break;
+    if (why.code() == Errc::kPermissionDenied || why.code() == Errc::kVersionMismatch ||
+        std::exchange(is_another_service, false)) {
+      break;
+    }
   }
   // The name may lead elsewhere by now; the next call uses the new answer.
   remote->primary->refresh([](const Result<Location>&) {});

@@ -9,6 +9,7 @@
 
 #include <asio/post.hpp>
 
+#include "holdfast/detail/transient.h"
 #include "src/base/empty_buffer.h"
 #include "src/base/local_mutex.h"
 
@@ -233,6 +234,7 @@ void LoopLink::on_greeting(const Reply& reply) {
   if (const std::string attached = handshake_->attached(); !attached.empty()) {
     const auto generation = remote_->primary->judge_term(attached);
     if (!generation) {
+      if (!detail::is_transient(generation.error().code())) next_endpoint_ = endpoints_.size();
       return next_address(
           {generation.error().code(), remote_->address.display() + generation.error().message()});
     }

@@ -67,7 +67,8 @@ class Primary {
   virtual bool asks_term() const noexcept { return false; }
   // Judges what the server has said: the generation of the connection from now on. The caller notes
   // that first, and then calls enter().
-  // Errors: kUnavailable: an earlier term, or another journal.
+  // Errors: kUnavailable: an earlier term. kCorruptState: another journal. kVersionMismatch. After
+  // the latter two no other address is tried.
   virtual Result<std::uint64_t> judge_term(std::string_view attached) {
     static_cast<void>(attached);
     return generation();
