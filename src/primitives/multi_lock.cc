@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "holdfast/client.h"
+#include "holdfast/detail/transient.h"
 #include "src/base/local_mutex.h"
 #include "src/primitives/flow.h"
 #include "src/primitives/moved_lease.h"
@@ -171,6 +172,13 @@ AcquireOptions told_once(AcquireOptions options) {
   return options;
 }
 
+// Whether they are taken one after the other when they could not be taken in one step. Each of
+// those waits for a store that is away, where the store's waits do.
+bool goes_on(const Core& core, const Error& error, bool may_wait) {
+  if (error.code() == Errc::kUnsupported) return true;
+  return may_wait && core.outlasts_first() && detail::is_transient(error.code());
+}
+
 // One after the other. nullopt: one is not free, and it was not to wait.
 Flow<std::optional<LeaseSet>> take_each(ScopePtr scope, std::vector<LockRequest> locks,
                                         AcquireOptions options, bool may_wait) {
@@ -222,7 +230,7 @@ Flow<std::optional<LeaseSet>> take(ScopePtr scope, std::vector<LockRequest> lock
     std::optional<LeaseSet> set = as_set(std::move(**together));
     co_return set;
   }
-  if (!together && together.error().code() != Errc::kUnsupported) co_return together.error();
+  if (!together && !goes_on(scope->core(), together.error(), may_wait)) co_return together.error();
   if (together && !may_wait) co_return std::optional<LeaseSet>();
   // One by one in the order of names, so two such callers never wait for each other.
   Flow<std::optional<LeaseSet>> rest =
@@ -320,7 +328,7 @@ Result<LeaseSet> Client::acquire_all(std::vector<LockRequest> locks, AcquireOpti
   if (!sorted) return sorted.error();
   auto here = together::take_here(*core_, *sorted, options);
   if (here && *here) return std::move(**here);
-  if (!here && here.error().code() != Errc::kUnsupported) return here.error();
+  if (!here && !together::goes_on(*core_, here.error(), /*may_wait=*/true)) return here.error();
   // The wait covers the whole call, so the try above counts.
   if (options.wait) {
     const auto spent = base::BootClock::now() - begun;

@@ -201,7 +201,6 @@ void ServedShard::Impl::follow() {
       owner.warn(named("cannot lead: " + leads.error().message()));
     }
     if (leads && std::exchange(told_trouble, false)) owner.warn(named("the journal answers again"));
-    owner.on_journal(shard, static_cast<bool>(leads));
     if (leads && *leads) owner.on_change(shard);
     if (!leads) pause(kBetweenTries);
   }
@@ -278,14 +277,15 @@ void ServedShard::step_down() { impl_->wish(impl_->steps_down); }
 void ServedShard::try_to_lead() { impl_->wish(impl_->tries); }
 void ServedShard::hand_over() { impl_->wish(impl_->steps_down); }
 
-void ServedShard::note_leader(const std::string& leader) {
+bool ServedShard::note_leader(const std::string& leader) {
   const base::LocalLock lock(impl_->mutex);
-  if (impl_->lead.leads || impl_->lead.leader == leader) return;
+  if (impl_->lead.leads || impl_->lead.leader == leader) return false;
   impl_->lead.leader = leader;
   // The loop tells clients, unless a term has begun by then.
   asio::post(impl_->io, [impl = impl_.get(), leader] {
     if (!impl->serving) impl->owner.stand_by(impl->shard, leader);
   });
+  return true;
 }
 
 }  // namespace holdfast::server

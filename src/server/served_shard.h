@@ -47,8 +47,6 @@ class ShardOwner {
   virtual void warn(const std::string& what) = 0;
   // It leads, or stands by, from now on. It is not called within start().
   virtual void on_change(std::uint32_t shard) = 0;
-  // The shard stands by, and its journal could be asked who leads, or could not.
-  virtual void on_journal(std::uint32_t shard, bool answers) = 0;
   // The shard's journal cannot be served.
   virtual void on_failure(std::uint32_t shard, const Error& reason) = 0;
 
@@ -82,8 +80,8 @@ class ServedShard {
   // Where there are several shards: the plan.
   void try_to_lead();
   void hand_over();
-  // While it does not lead: who does.
-  void note_leader(const std::string& leader);
+  // While it does not lead: who does. False: it leads, or knew that.
+  bool note_leader(const std::string& leader);
 
  private:
   struct Impl;

@@ -117,7 +117,6 @@ class Owner final : public ShardOwner {
   void on_change(std::uint32_t shard) override {
     tell(shard, [](Told& told) { ++told.changes; });
   }
-  void on_journal(std::uint32_t, bool) override {}
   void on_failure(std::uint32_t shard, const Error& reason) override {
     tell(shard, [&](Told& told) { told.failure = reason.message(); });
   }
@@ -143,7 +142,8 @@ TEST(ServedShardTest, AShardLeadsAndStandsByAsThePlanSays) {
   owner[1].hand_over();
   ASSERT_TRUE(owner.await_change(1, 2));
   EXPECT_FALSE(owner[1].lead().leads);
-  owner[1].note_leader("another");
+  EXPECT_TRUE(owner[1].note_leader("another"));
+  EXPECT_FALSE(owner[1].note_leader("another")) << "it is no news";
   EXPECT_TRUE(owner.await(1, [](const auto& told) { return told.leader == "another"; }));
   owner[1].try_to_lead();
   EXPECT_TRUE(owner.await_lead(1));

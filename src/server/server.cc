@@ -112,10 +112,6 @@ struct Server::Impl final : server::ShardOwner {
     const base::LocalLock lock(telling);  // The last one that is told is the newest.
     if (options.on_lead) options.on_lead(lead());
   }
-  // With several shards share() asks for all of them.
-  void on_journal(std::uint32_t, bool answers) override {
-    if (shards.size() == 1) note_journal(answers);
-  }
   void note_journal(bool answers) {
     asio::post(io, [this, answers] {
       front.note_journal(answers);
@@ -190,9 +186,7 @@ struct Server::Impl final : server::ShardOwner {
     if (auto started = start_shards(); !started) return started;
     if (!shared) start_loop();
     tell_role();
-    if (shared && shards.size() > 1) {
-      sharer = base::start_thread("hf-sharing", [this] { share(); });
-    }
+    if (shared) sharer = base::start_thread("hf-sharing", [this] { share(); });
     return {};
   }
 
@@ -286,7 +280,8 @@ struct Server::Impl final : server::ShardOwner {
     return servers;
   }
 
-  // The thread that has all shards led by somebody, and by each server about as many.
+  // The thread that knows who leads, and has several shards led by somebody, and by each server
+  // about as many.
   void share() {
     server::Sharing sharing(told, tuning.sharing);
     for (;;) {
@@ -304,7 +299,13 @@ struct Server::Impl final : server::ShardOwner {
       server::ServedShard& one = *shards[shard];
       // A key of this address that is not this process' is one of its last life.
       const std::string& leader = view.leaders[shard];
-      if (!view.servers.empty()) one.note_leader(leader == told ? std::string() : leader);
+      const bool news =
+          !view.servers.empty() && one.note_leader(leader == told ? std::string() : leader);
+      // One shard has no plan: its journal elects the leader.
+      if (shards.size() == 1) {
+        if (news) on_change(shard);
+        continue;
+      }
       if (plan.take[shard]) one.try_to_lead();
       if (plan.give[shard]) one.hand_over();
     }
@@ -403,7 +404,7 @@ struct Server::Impl final : server::ShardOwner {
   std::string told;
   std::unique_ptr<port::Members> members;  // Null unless the journal is shared. Set by start().
   std::thread thread;
-  std::thread sharer;  // Where several servers share several shards.
+  std::thread sharer;  // Where the journal is shared.
 
   base::LocalMutex telling;  // Held before `mutex`, if both are.
   base::LocalMutex mutex;

@@ -67,6 +67,7 @@ class CoreBase {
 
   Guarantees guarantees() const { return store_->guarantees(); }
   const std::string& store_url() const { return options_.store_url; }
+  bool outlasts_first() const noexcept { return options_.outlasts_first; }
   // As people see who holds it (OwnerInfo::owner).
   std::string owner_of(const Acquisition& acquisition) const;
   // The part of its lease that is not counted on.
