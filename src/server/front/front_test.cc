@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/server/front/listen_address.h"
 #include "src/server/testing/allocated.h"
 #include "src/server/testing/plain_client.h"
 
@@ -265,6 +266,39 @@ TEST(FrontTest, HundredsOfConnectionsAreServed) {
   }
   for (const auto& each : crowd) ASSERT_TRUE(each->send(kPing));
   for (const auto& each : crowd) ASSERT_EQ(each->receive(), "+PONG\r\n");
+}
+
+TEST(FrontTest, AHostHasOnePlaceHoweverManyAddressesOfIpv6ItHas) {
+  const auto place = [](const char* address) { return place_of(asio::ip::make_address(address)); };
+  EXPECT_EQ(place("2001:db8:1:2:aaaa::1"), place("2001:db8:1:2:bbbb::2"));
+  EXPECT_NE(place("2001:db8:1:2::1"), place("2001:db8:1:3::1"));
+  EXPECT_EQ(place("192.0.2.1"), "192.0.2.1");
+  EXPECT_EQ(place("::ffff:192.0.2.1"), "192.0.2.1") << "as on a port of IPv4 alone";
+  EXPECT_EQ(place("::1"), "::1");
+}
+
+TEST(FrontTest, WhatAllConnectionsLeaveUnfinishedIsBounded) {
+  FrontLimits limits;
+  limits.buffered = 64 * 1'024;
+  const Server server = start(limits);
+  const auto known = [&] {
+    auto socket = std::make_unique<Socket>(server.address());
+    EXPECT_EQ(socket->ask(kPing), "+PONG\r\n");
+    return socket;
+  };
+  const std::string text(30'000, 'x');
+  const std::string unfinished = "*2\r\n$4\r\nECHO\r\n$30000\r\n" + text;
+  const auto first = known();
+  auto second = known();
+  ASSERT_TRUE(first->send(unfinished));
+  ASSERT_TRUE(second->send(unfinished));
+  const auto third = known();
+  static_cast<void>(third->send(unfinished));
+  EXPECT_EQ(third->receive(), "") << "it would go beyond the bound";
+  second.reset();
+  known();
+  ASSERT_TRUE(first->send("\r\n"));
+  EXPECT_TRUE(first->receive().starts_with("$30000\r\n")) << "the others are served";
 }
 
 TEST(FrontTest, AddressesThatAreNotOfLoopbackAreRefused) {

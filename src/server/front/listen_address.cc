@@ -39,6 +39,10 @@ std::string missing(const FrontDoor& door) {
 // One host has a whole /64 of IPv6 addresses to itself.
 std::string place_of(const asio::ip::address& address) {
   if (!address.is_v6() || address.is_loopback()) return address.to_string();
+  // A client by IPv4 on a port of both: all of those share one /64.
+  if (address.to_v6().is_v4_mapped()) {
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string();
+  }
   auto bytes = address.to_v6().to_bytes();
   std::fill(bytes.begin() + bytes.size() / 2, bytes.end(), std::uint8_t{0});
   return asio::ip::address_v6(bytes).to_string() + "/64";

@@ -14,7 +14,8 @@
 
 namespace holdfast::server {
 
-// A client's address, for limits of each address. One host has a whole /64 of IPv6 addresses.
+// A client's address, for limits of each address. One host has a whole /64 of IPv6 addresses. On a
+// port of both kinds a client by IPv4 has its IPv4 address.
 std::string place_of(const asio::ip::address& address);
 
 // "host:port", "[v6]:port". Errors: kInvalidArgument: no such address, or one that the door must
