@@ -8,8 +8,9 @@
 // Without `users` everybody who reaches the port may take and break every lock, so it must be of
 // this host's loopback. Beyond it a server needs users and TLS.
 //
-// Guarantee: no answer leaves before what it tells is in the journal. So a server that is killed
-// and started on the same folder knows every grant that it answered, and every token grows on.
+// Guarantee: no grant, token or value is told before it is in the journal. So a server that is
+// killed and started on the same folder knows every grant that it answered, and every token grows
+// on. A release may be answered before: after a crash that lock is then free when its lease ends.
 // Not guaranteed: with the journal "memory:", anything after a restart. docs/stores/holdfast.md has
 // the guarantees under each fault.
 //

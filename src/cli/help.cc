@@ -359,7 +359,7 @@ Examples
 constexpr std::string_view kServe = R"(holdfast serve [options]
 
 Runs Holdfast's own lock service on this host until a signal ends it. Clients use it as the store
-holdfast://127.0.0.1:7420. Each answer is in a journal on the disk before it leaves. So a server
+holdfast://127.0.0.1:7420. Each grant is in a journal on the disk before it is answered. So a server
 that is killed and started again keeps every grant and token. It prints where the journal lies and
 how to connect. After SIGTERM, or 'holdfast server drain', it answers what is under way, and ends
 with 0. SIGHUP makes it read the users and the certificate again; without either it ends.
@@ -393,8 +393,8 @@ with 0. SIGHUP makes it read the users and the certificate again; without either
                     at once, and not after 24 h
   --json            print an object when it serves: url, address, http, journal, journal_id,
                     new_journal, term, locks, restored, quiet_s, shards, leading (so many of them),
-                    pid; one when it stops; and on a shared journal one when it stands by, with the
-                    leader. With several shards, one each time that it leads other ones
+                    pid; one when it stops or has read the users again; on a shared journal one when
+                    it stands by, with the leader, or with several shards when it leads other ones
   --log-format F    the format of stderr: text, json or logfmt
   -q, --quiet       print failures only
 

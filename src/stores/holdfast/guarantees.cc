@@ -42,7 +42,8 @@ Guarantees guarantees(bool durable, bool shared) {
        "the holder's own deadline passes first; requests that arrive late are known by their "
        "number"},
       {"server is paused", Guarantee::kYes, Guarantee::kYes,
-       "leases go on ageing meanwhile; holders that could not renew are told of the loss first"},
+       "its pause is not counted as time, so leases last longer; holders that could not renew are "
+       "told of the loss first"},
       {"wall clock of the server or a client jumps, or a host is suspended", Guarantee::kYes,
        Guarantee::kYes, "leases and deadlines count on boot time"},
       {"journal's disk is full", Guarantee::kYes, Guarantee::kYes,

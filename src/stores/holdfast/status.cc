@@ -113,8 +113,8 @@ port::Findings findings_of(const ServiceStatus& status, Way way) {
       "Holdfast " + status.version + ", term " + status.term + ", journal " + status.journal_id);
   if (status.durable()) {
     port::add(findings, Severity::kOk, "journal",
-              "each answer is in the journal at " + status.place +
-                  " before it leaves: a restart forgets no grant",
+              "each grant is in the journal at " + status.place +
+                  " before it is answered: a restart forgets none",
               status.shared()
                   ? "run two servers or more on it, and ask 'holdfast doctor' about its etcd"
                   : "the folder must be on a local disk that keeps what fsync promises");

@@ -253,7 +253,7 @@ constexpr RedissonObject kRedissonObjects[] = {
     {"redisson_lock_queue:", "RFairLock"},         {"redisson_lock_timeout:", "RFairLock"},
     {":rwlock_timeout", "RReadWriteLock"},         {"redisson_rwlock:", "RReadWriteLock"},
     {"KEYS[1], 'mode'", "RReadWriteLock"},         {"redisson_sc:", "RSemaphore"},
-    {"redisson_countdownlatch", "RCountDownLatch"}};
+    {"redisson_countdownlatch", "RCountDownLatch"}, {"redisson_lock_token:", "RFencedLock"}};
 
 // `words`: the text of the script and all that comes with it.
 void refuse_unknown(const PendingReply& reply, const std::string& sha1, const Words& words) {

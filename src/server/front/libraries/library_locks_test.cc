@@ -157,6 +157,7 @@ TEST_F(LibraryLocksTest, ANameThatOtherClientsCannotWriteIsRefused) {
 TEST_F(LibraryLocksTest, OtherObjectsOfRedissonAreRefusedByTheirNames) {
   const std::pair<std::string, std::string> cases[] = {
       {"redisson_lock_queue:{a}", "RFairLock"},
+      {"redisson_lock_token:{a}", "RFencedLock"},
       {"{a}:id:1:rwlock_timeout", "RReadWriteLock"},
       {"redisson_sc:{a}", "RSemaphore"},
       {"redisson_countdownlatch__channel__{a}", "RCountDownLatch"}};

@@ -10,7 +10,8 @@ namespace {
 using Does = LibraryScript::Does;
 constexpr std::size_t kManyKeys = LibraryScript::kMany;
 
-// As seen on the wire from these versions; tests/faults/library_locks_test.cc runs the packages.
+// As these versions send them. tests/faults/library_locks_test.cc runs the packages, in versions
+// that docs/stores/holdfast.md names as tested.
 constexpr LibraryScript kScripts[] = {
     // redis-py 8.1
     {"c3f8721cbb97f72bc19e972846bd7aaf91901658", "redis-py", Does::kRelease, 1},
