@@ -73,6 +73,7 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   void flush_soon();
   void flush(bool has_waited = false);
   void hand_over(Shard::Outbound batch) HOLDFAST_EXCLUDES(mutex);
+  void want_proof(bool wanted) HOLDFAST_EXCLUDES(mutex);
   void arm_departure(base::BootInstant at);
   void arm();
   void on_tick();
@@ -96,6 +97,7 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   bool settle();
   Commit commit(Shard::Outbound batch, bool may_wait);
   bool wait_for_room() HOLDFAST_EXCLUDES(mutex);
+  bool prove_lead() HOLDFAST_EXCLUDES(mutex);
   void report(Commit done);
 
   asio::io_context& io;
@@ -135,6 +137,7 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   base::LocalCondition changed;
   std::optional<Shard::Outbound> outbound HOLDFAST_GUARDED_BY(mutex);
   std::optional<CommitResult> result HOLDFAST_GUARDED_BY(mutex);
+  bool proof_wanted HOLDFAST_GUARDED_BY(mutex) = false;
   bool stopping HOLDFAST_GUARDED_BY(mutex) = false;
 };
 
@@ -216,6 +219,7 @@ void Service::Impl::flush_soon() {
 }
 
 void Service::Impl::flush(bool has_waited) {
+  if (shard->take_proof()) want_proof(true);
   const base::BootInstant now = base::BootClock::now();
   // A batch of nothing only proves the lead, and many answers can share one proof.
   const bool only_confirms = lead_timer && !shard->has_bytes();
@@ -258,6 +262,12 @@ void Service::Impl::hand_over(Shard::Outbound batch) {
   const base::LocalLock lock(mutex);
   outbound = std::move(batch);
   changed.notify_one();
+}
+
+void Service::Impl::want_proof(bool wanted) {
+  const base::LocalLock lock(mutex);
+  proof_wanted = wanted;
+  if (wanted) changed.notify_one();
 }
 
 // It is the loop that keeps the lead, so a loop that stands still loses it (rule 52).
@@ -358,6 +368,7 @@ void Service::Impl::take_result(const CommitResult& taken) {
     gathering.committed(*handed_over, now, under_way, shard->waiting_answers());
   }
   handed_over.reset();
+  want_proof(false);
   shard->set_full(false);
   if (std::exchange(full, false)) warn("the journal is written again: locks are granted");
   switch (taken.commit) {
@@ -494,14 +505,31 @@ Commit Service::Impl::commit(Shard::Outbound batch, bool may_wait) {
       });
     }
     if (!wait_for_room()) return done;
+    if (!prove_lead()) return Commit::kUnknown;
   }
 }
 
 // False: the service stops. A batch that waits is looked at before the time is over.
 bool Service::Impl::wait_for_room() {
   const base::LocalLock lock(mutex);
-  if (!stopping && !outbound) changed.wait_for(mutex, kRetry);
+  if (!stopping && !outbound && !proof_wanted) changed.wait_for(mutex, kRetry);
   return !stopping;
+}
+
+// For reads that wait while the batch finds no room. False: another server may lead.
+bool Service::Impl::prove_lead() {
+  {
+    const base::LocalLock lock(mutex);
+    if (!std::exchange(proof_wanted, false)) return true;
+  }
+  const Commit proof = journal->confirm();
+  asio::post(io, [weak = weak_from_this(), leads = proof == Commit::kCommitted] {
+    const auto self = weak.lock();
+    if (!self || self->stopped) return;
+    self->shard->proved(leads);
+    self->flush();
+  });
+  return proof == Commit::kCommitted || proof == Commit::kLater;
 }
 
 void Service::Impl::report(Commit done) {

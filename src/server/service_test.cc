@@ -136,6 +136,37 @@ TEST(ServiceTest, WhatFoundNoRoomIsOfUnknownOutcomeWhenTheJournalIsLost) {
   }
 }
 
+// Rule 34: while nothing can be written, another server may have come to lead.
+TEST(ServiceTest, WithoutRoomAReadWaitsForAProofOfTheLead) {
+  testing::SimDisk disk;
+  auto made = std::make_unique<testing::SimJournal>(disk);
+  testing::SimJournal& journal = *made;
+  journal.confirm_renewals();
+  Node node(std::move(made));
+  ASSERT_TRUE(node.started);
+  ASSERT_EQ(node.outcome(acquire("a", 1)), Outcome::kHeld);
+  journal.answer(Commit::kLater);
+  node.service.submit({"c", 0, acquire("b", 2)}, [](const Result<Answer>&) {});
+  node.until([&] { return node.service.state().full; });
+  const auto look = [&] {
+    std::optional<Result<LockSight>> seen;
+    node.service.inspect("a", [&](Result<LockSight> sight) { seen = std::move(sight); });
+    EXPECT_FALSE(seen) << "not from memory alone";
+    node.until([&] { return seen.has_value(); });
+    return *std::move(seen);
+  };
+  for (int reads = 0; reads < 3; ++reads) {
+    const int before = journal.confirmed;
+    const auto seen = look();
+    ASSERT_TRUE(seen) << seen.error().message();
+    EXPECT_TRUE(seen->lock);
+    EXPECT_GT(journal.confirmed, before);
+  }
+  journal.answer(Commit::kRefused);  // Another server leads.
+  EXPECT_FALSE(look());
+  node.until([&] { return node.stopped.has_value(); });
+}
+
 TEST(ServiceTest, AListIsAnsweredTogether) {
   Node node("memory:");
   std::vector<Request> requests;

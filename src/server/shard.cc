@@ -21,21 +21,15 @@ using machine::Reply;
 
 constexpr std::size_t kLongestClient = 64;
 constexpr std::size_t kMostAtOnce = port::kMostAtOnce;
-constexpr const char* kUncommitted =
-    "its last change is not in the journal yet, which cannot be written for now: make room on its "
-    "disk";
 constexpr std::size_t kClosingBatch = std::size_t{256} << 10U;
 constexpr std::size_t kUsersShare = 4;  // All users together may have so many times one's.
 
-using Version = std::optional<std::uint64_t>;
-
-// Among the names of locks, which have no control characters.
-std::string place_of(const std::string& key) { return '\n' + key; }
+}  // namespace
 
 // A name as a member of a set of ids: two names with one hash count as one.
-AcquisitionId place_of_name(std::string_view name) { return {0, machine::hash_of(name, 0)}; }
-
-}  // namespace
+AcquisitionId Shard::place_of_name(std::string_view name) {
+  return {0, machine::hash_of(name, 0)};
+}
 
 Shard::Shard(Recovered recovered, Instant boot, ServiceListener& listener,
              const ServiceOptions& options, Duration quiet)
@@ -342,111 +336,6 @@ void Shard::submit_all(Instant boot, const std::vector<Request>& requests,
   answer_when_committed(std::move(done), std::move(all));
 }
 
-std::size_t Shard::inspect(Instant boot, const std::string& name, Done<LockSight> done) {
-  if (failed_) return done(Error(Errc::kUnavailable, failed_->message())), 0;
-  look_at_deadline(boot);
-  tick(boot);
-  LockSight found = look(name);
-  const std::size_t tickets = found.lock ? found.lock->tickets.size() : 0;
-  answer_read(name, std::move(done), std::move(found));
-  return tickets;
-}
-
-template <typename T>
-void Shard::answer_read(const std::string& name, Done<T> done, T answer) {
-  if (full_) return clean(name) ? done(std::move(answer)) : done(uncommitted(name));
-  // A token may be judged by this answer, so no clock decides whether this server still leads.
-  if (confirms_) filling_.confirms = true;
-  answer_when_committed(std::move(done), std::move(answer), /*fails_when_full=*/true);
-}
-
-void Shard::kept(Instant boot, const std::string& key, Done<std::optional<KeptText>> done) {
-  if (failed_) return done(Error(Errc::kUnavailable, failed_->message()));
-  look_at_deadline(boot);
-  const KeptText* now = kept_.find(key);
-  answer_read(place_of(key), std::move(done), now == nullptr ? std::nullopt : std::optional(*now));
-}
-
-void Shard::change_kept(Instant boot, const Service::Change& change,
-                        Done<std::optional<std::uint64_t>> done) {
-  const auto wish = change(kept_);
-  wish ? keep(boot, *wish, std::move(done)) : done(wish.error());
-}
-
-void Shard::keep(Instant boot, const KeepText& wish, Done<std::optional<std::uint64_t>> done) {
-  if (wish.key.size() > kLongestKeptKey || wish.text.size() > kLongestKeptText) {
-    return done(Error(Errc::kInvalidArgument,
-                      "a kept text has " + std::to_string(kLongestKeptText) +
-                          " bytes at most, and its key " + std::to_string(kLongestKeptKey)));
-  }
-  Request of_user;
-  of_user.user = wish.user;
-  if (auto refused = refuse(boot, of_user)) return done(*std::move(refused));
-  look_at_deadline(boot);
-  const KeptText* now = kept_.find(wish.key);
-  const std::uint64_t version = now == nullptr ? 0 : now->version;
-  const std::string place = place_of(wish.key);
-  // The newer version may not be committed yet.
-  if (version != wish.version) return answer_read(place, std::move(done), Version());
-  if (!kept_.has_room_for(wish.key, wish.text.size())) {
-    return done(Error(Errc::kUnsupported,
-                      "this server keeps " + std::to_string(KeptTexts::kMost) + " texts at most"));
-  }
-  // Above the number of every batch before, and so above a version that a lost term gave.
-  KeptText next{wish.text, std::max(version + 1, filling_.number)};
-  const std::size_t before = filling_.writer.size();
-  filling_.writer.add_kept(wish.key, next);
-  filling_.names.insert(place_of_name(place));
-  charge(backlog_of(wish.user, {}), before);
-  // Later requests work on the new text. Their answers wait for the same commit.
-  const Version answer(next.version);
-  kept_.set(wish.key, std::move(next));
-  answer_when_committed(std::move(done), answer);
-}
-
-// A read must not hang until somebody makes room, and must not tell what may never be committed.
-Error Shard::uncommitted(std::string_view name) {
-  if (name.starts_with('\n')) name.remove_prefix(1);  // A kept text's.
-  return {Errc::kUnavailable, "'" + std::string(name) + "': " + kUncommitted};
-}
-
-std::size_t Shard::list(Instant boot, const std::string& prefix, const std::string& after,
-                        std::size_t limit, Done<std::vector<LockSight>> done) {
-  if (failed_) return done(Error(Errc::kUnavailable, failed_->message())), 0;
-  look_at_deadline(boot);
-  tick(boot);
-  std::size_t tickets = 0;
-  std::vector<LockSight> found;
-  for (const std::string& name : machine_.names_in_use(prefix, after, limit)) {
-    found.push_back(look(name));
-    tickets += found.back().lock ? found.back().lock->tickets.size() : 0;
-  }
-  if (!full_) {
-    answer_when_committed(std::move(done), std::move(found), /*fails_when_full=*/true);
-    return tickets;
-  }
-  for (const Batch* batch : {under_way_ ? &*under_way_ : nullptr, &filling_}) {
-    for (std::size_t i = 0; batch != nullptr && i < batch->told.size(); ++i) {
-      const std::string& name = batch->told[i].effect.name;
-      const bool in_page = found.size() < limit || (limit > 0 && name <= found.back().name);
-      if (in_page && name > after && name.starts_with(prefix)) {
-        return done(uncommitted(name)), tickets;
-      }
-    }
-  }
-  done(std::move(found));
-  return tickets;
-}
-
-LockSight Shard::look(const std::string& name) const {
-  LockSight found;
-  found.name = name;
-  found.lock = machine_.inspect(name);
-  if (const BreakTrace* trace = traces_.find(name)) found.last_break = *trace;
-  found.at = now_;
-  return found;
-}
-
 const Shard::ClientPtr& Shard::client(const ClientName& name) {
   if (last_client_ && last_client_->known && last_client_->name == name) return last_client_;
   if (clients_.size() >= next_sweep_) drop_idle_clients();
@@ -515,19 +404,6 @@ void Shard::look_at_deadline(Instant boot) {
 
 void Shard::doubt_time() { sure_after_ = filling_.turn; }
 
-template <typename T>
-Shard::Waiting Shard::waiting_for(Done<T> done, T answer) {
-  return [done = std::move(done), answer = std::move(answer)](const Error* failed) mutable {
-    if (failed != nullptr) return done(*failed);
-    done(std::move(answer));
-  };
-}
-
-template <typename T>
-void Shard::answer_when_committed(Done<T> done, T answer, bool fails_when_full) {
-  wait_for_commit(waiting_for(std::move(done), std::move(answer)), fails_when_full);
-}
-
 std::vector<Shard::Waiting> Shard::take_waiting(bool Later::*which) {
   std::vector<Waiting> taken;
   for (Batch* batch : {under_way_ ? &*under_way_ : nullptr, &filling_}) {
@@ -538,13 +414,6 @@ std::vector<Shard::Waiting> Shard::take_waiting(bool Later::*which) {
     std::erase_if(batch->waiting, [&](const Later& each) { return each.*which; });
   }
   return taken;
-}
-
-void Shard::set_full(bool full) {
-  full_ = full;
-  if (!full) return;
-  const Error why(Errc::kUnavailable, kUncommitted);
-  for (const Waiting& each : take_waiting(&Later::fails_when_full)) each(&why);
 }
 
 void Shard::wait_for_commit(Waiting waiting, bool fails_when_full) {
@@ -653,6 +522,9 @@ void Shard::fail(const Error& reason, bool unknown) {
   failed_ = reason;
   // An answer may ask anew, so both lists are taken out before the first one is called.
   std::vector<Later> waiting = std::move(filling_.waiting);
+  for (auto* reads : {&being_proven_, &unproven_}) {
+    for (Waiting& each : std::exchange(*reads, {})) waiting.push_back({0, std::move(each)});
+  }
   if (under_way_) {
     const Error outcome(unknown ? Errc::kOutcomeUnknown : Errc::kUnavailable, reason.message());
     Batch batch = *std::move(under_way_);

@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -105,8 +106,12 @@ class Shard {
   // answered from memory.
   std::optional<Outbound> take_closing_batch(machine::Instant boot);
   // The batch under way cannot be committed for now: new requests are refused, but for renewals. A
-  // read or a renewal is answered if what it tells is committed, and fails at once otherwise.
+  // read or a renewal fails at once if what it tells is not committed.
   void set_full(bool full);
+  // While it is full, reads wait for a proof of the lead: a write beside the batch under way, which
+  // takes no room. True: one that begins from now on is wanted, and proved() tells its outcome.
+  bool take_proof();
+  void proved(bool leads);
   // For good: nothing is answered any more. `unknown`: the batch under way may be committed.
   void fail(const Error& reason, bool unknown);
 
@@ -177,11 +182,14 @@ class Shard {
   void note_mark(const Request& request, const machine::Reply& reply);
   Answer complete(const Request& request, const machine::Reply& reply);
   bool may_leave(const Request& request, const Answer& answer, bool was_clean) const;
+  static machine::AcquisitionId place_of_name(std::string_view name);
   bool clean(const machine::AcquisitionId& id) const;
   bool clean(std::string_view name) const;
   // A read of committed state, for which `name` stands.
   template <typename T>
   void answer_read(const std::string& name, Done<T> done, T answer);
+  template <typename T>
+  void answer_while_full(Done<T> done, T answer, bool needs_proof);
   LockSight look(const std::string& name) const;
   static Error uncommitted(std::string_view name);
   const ClientPtr& client(const ClientName& name);
@@ -236,8 +244,23 @@ class Shard {
   std::optional<std::vector<std::string>> closing_;
   machine::Instant leads_until_ = machine::Instant::max();
   bool full_ = false;
+  std::vector<Waiting> unproven_;      // Reads, while it is full.
+  std::vector<Waiting> being_proven_;  // By the write that take_proof() asked for.
   std::optional<Error> failed_;
   machine::Effects effects_;
 };
+
+template <typename T>
+Shard::Waiting Shard::waiting_for(Done<T> done, T answer) {
+  return [done = std::move(done), answer = std::move(answer)](const Error* failed) mutable {
+    if (failed != nullptr) return done(*failed);
+    done(std::move(answer));
+  };
+}
+
+template <typename T>
+void Shard::answer_when_committed(Done<T> done, T answer, bool fails_when_full) {
+  wait_for_commit(waiting_for(std::move(done), std::move(answer)), fails_when_full);
+}
 
 }  // namespace holdfast::server

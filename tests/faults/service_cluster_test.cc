@@ -366,6 +366,9 @@ TEST(ServiceClusterTest, WithoutRoomNothingIsGrantedAndLeasesGoOn) {
   EXPECT_FALSE(fires(lease->lost(), 8s)) << "longer than its ttl";
   EXPECT_TRUE(lease->held());
   EXPECT_TRUE(cluster[0].leads());
+  const auto current = one.check("a", lease->token());
+  ASSERT_TRUE(current) << current.error().message();
+  EXPECT_TRUE(*current) << "a write that takes no room proves the lead";
   // As etcd's manual says.
   const std::string json = cluster.etcd().etcdctl({"get", "filler", "-w", "json"});
   const auto at = json.find("\"revision\":");

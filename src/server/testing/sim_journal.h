@@ -32,6 +32,17 @@ class SimJournal final : public Journal {
   // Sets the answer of the next calls that write. Nothing is written unless it is kCommitted.
   void answer(Commit next) { next_ = next; }
 
+  // As a journal that several servers share.
+  void confirm_renewals() { confirms_ = true; }
+  bool confirms_renewals() const noexcept override { return confirms_; }
+  // It takes no room.
+  Commit confirm() override {
+    ++confirmed;
+    const Commit done = next_;
+    return done == Commit::kLater ? Commit::kCommitted : done;
+  }
+  std::atomic<int> confirmed = 0;
+
   // Chunks and batches cannot be read for now.
   void fail_reads(std::optional<Error> why) { unreadable_ = std::move(why); }
 
@@ -103,6 +114,7 @@ class SimJournal final : public Journal {
   std::uint64_t term_ = 0;
   std::atomic<Commit> next_ = Commit::kCommitted;  // Set on another thread.
   std::optional<Error> unreadable_;
+  bool confirms_ = false;
 };
 
 }  // namespace holdfast::server::testing
