@@ -113,6 +113,39 @@ TEST_F(KeptTextsTest, AFullJournalRefusesChangesAndTellsWhatIsCommitted) {
   EXPECT_EQ((***read)->text, "one");
 }
 
+// "No numbers left" may tell of a range that was never given.
+TEST_F(KeptTextsTest, ARefusedChangeIsToldWhenWhatItHasSeenIsCommitted) {
+  const auto refused = [&] {
+    auto slot = std::make_shared<std::optional<Result<Version>>>();
+    const Service::Change never = [](const KeptTexts&) -> Result<KeepText> {
+      return Error(Errc::kUnsupported, "no numbers left");
+    };
+    rig_.shard().change_kept(rig_.boot, never,
+                             [slot](Result<Version> answer) { slot->emplace(std::move(answer)); });
+    return slot;
+  };
+  const auto settled = refused();
+  ASSERT_TRUE(*settled);
+  EXPECT_EQ((*settled)->error().code(), Errc::kUnsupported);
+  keep("a", 0, "one");
+  const auto early = refused();
+  EXPECT_FALSE(*early);
+  rig_.commit();
+  ASSERT_TRUE(*early);
+  EXPECT_EQ((*early)->error().code(), Errc::kUnsupported);
+  rig_.shard().lead_until(rig_.boot);
+  const auto late = refused();
+  EXPECT_FALSE(*late) << "another server may lead";
+  keep("b", 0, "two");
+  ASSERT_TRUE(rig_.begin());
+  const auto lost = refused();
+  rig_.shard().fail(Error(Errc::kUnavailable, "another server leads"), /*unknown=*/true);
+  for (const auto& each : {late, lost, refused()}) {
+    ASSERT_TRUE(*each && !**each);
+    EXPECT_NE((*each)->error().code(), Errc::kUnsupported);
+  }
+}
+
 TEST_F(KeptTextsTest, WhatIsTooLongIsRefused) {
   EXPECT_EQ((*keep(std::string(401, 'k'), 0, ""))->error().code(), Errc::kInvalidArgument);
   EXPECT_EQ((*keep("a", 0, std::string(8'193, 't')))->error().code(), Errc::kInvalidArgument);

@@ -71,8 +71,14 @@ void Shard::kept(Instant boot, const std::string& key, Done<std::optional<KeptTe
 
 void Shard::change_kept(Instant boot, const Service::Change& change,
                         Done<std::optional<std::uint64_t>> done) {
+  if (auto refused = refuse(boot, {})) return done(*std::move(refused));
+  look_at_deadline(boot);
   const auto wish = change(kept_);
-  wish ? keep(boot, *wish, std::move(done)) : done(wish.error());
+  if (wish) return keep(boot, *wish, std::move(done));
+  // A refusal tells of texts, too, and those may not be committed yet.
+  wait_for_commit([done = std::move(done), why = wish.error()](
+                      const Error* failed) { done(failed != nullptr ? *failed : why); },
+                  /*fails_when_full=*/true);
 }
 
 void Shard::keep(Instant boot, const KeepText& wish, Done<std::optional<std::uint64_t>> done) {
