@@ -219,7 +219,6 @@ void Shard::count(const Effect& effect) {
 
 // The effect is moved into the batch.
 void Shard::note(Effect& effect, const AcquisitionId& own) {
-  count(effect);
   filling_.writer.add_effect(effect);
   if (effect.id) filling_.ids.insert(effect.id);
   filling_.names.insert(place_of_name(effect.name));
@@ -505,6 +504,7 @@ void Shard::deliver(Batch batch) {
     }
     if (at == batch.told.size()) return;
     const Change& told = batch.told[at];
+    count(told.effect);
     if (told.push_to && told.push_to->known) {
       port::Push push{port::Push::Kind::kHint, told.effect.id, {}};
       if (told.effect.kind == EffectKind::kGranted) {

@@ -117,6 +117,7 @@ class Shard {
 
   bool idle() const { return !under_way_ && !wants_commit(); }
   std::size_t backlog() const { return backlog_; }
+  // Committed ones (rule 32).
   std::size_t holders() const { return holders_; }
   std::size_t waiters() const { return waiting_ids_.size(); }
   const machine::LockMachine& machine() const { return machine_; }
