@@ -24,6 +24,10 @@ constexpr std::size_t kMostAtOnce = port::kMostAtOnce;
 constexpr std::size_t kClosingBatch = std::size_t{256} << 10U;
 constexpr std::size_t kUsersShare = 4;  // All users together may have so many times one's.
 
+Duration usual_lease(const Effect& effect) {
+  return effect.was_holder ? effect.ttl : effect.waiter_ttl;
+}
+
 }  // namespace
 
 // A name as a member of a set of ids: two names with one hash count as one.
@@ -194,12 +198,26 @@ Reply Shard::step(const machine::Action& action, const AcquisitionId& own) {
   const bool renews = std::holds_alternative<machine::Renew>(action);
   for (Effect& effect : effects_) {
     const bool own_extension = renews && effect.kind == EffectKind::kExtended && effect.id == own;
-    // The recovery extends every lease by this much (rule 33).
-    const Duration recorded = effect.was_holder ? effect.ttl : effect.waiter_ttl;
-    if (own_extension && effect.lease <= recorded) continue;
+    if (own_extension && effect.lease <= recorded_lease(effect)) continue;
     note(effect, own);
   }
   return reply;
+}
+
+// The recovery extends every lease by this much (rule 33).
+Duration Shard::recorded_lease(const Effect& effect) const {
+  const auto longer = long_leases_.find(effect.id);
+  return longer != long_leases_.end() ? longer->second : usual_lease(effect);
+}
+
+void Shard::note_lease(const Effect& effect) {
+  const bool sets = effect.kind == EffectKind::kQueued || effect.kind == EffectKind::kGranted ||
+                    effect.kind == EffectKind::kExtended;
+  if (sets && effect.lease > usual_lease(effect)) {
+    long_leases_.insert_or_assign(effect.id, effect.lease);
+  } else if (sets || machine::ends_ticket(effect.kind)) {
+    long_leases_.erase(effect.id);
+  }
 }
 
 void Shard::count(const Effect& effect) {
@@ -220,6 +238,7 @@ void Shard::count(const Effect& effect) {
 // The effect is moved into the batch.
 void Shard::note(Effect& effect, const AcquisitionId& own) {
   filling_.writer.add_effect(effect);
+  note_lease(effect);
   if (effect.id) filling_.ids.insert(effect.id);
   filling_.names.insert(place_of_name(effect.name));
   if (effect.kind == EffectKind::kBroken) {

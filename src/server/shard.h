@@ -178,6 +178,8 @@ class Shard {
   machine::Reply perform(const Request& request);
   machine::Reply step(const machine::Action& action, const machine::AcquisitionId& own);
   machine::Reply renew(const machine::Renew& renew);
+  machine::Duration recorded_lease(const machine::Effect& effect) const;
+  void note_lease(const machine::Effect& effect);
   void count(const machine::Effect& effect);
   void note(machine::Effect& effect, const machine::AcquisitionId& own);
   void note_mark(const Request& request, const machine::Reply& reply);
@@ -230,6 +232,8 @@ class Shard {
   std::unordered_map<std::string, Backlog> users_;
   // Acquisitions whose lease the recovery extended, until a request of this term sets its end.
   IdSet extended_;
+  // Leases in the journal that are longer than the length of their tickets.
+  std::unordered_map<machine::AcquisitionId, machine::Duration, HashOfId> long_leases_;
   Batch filling_;
   std::optional<Batch> under_way_;
   std::size_t backlog_ = 0;
