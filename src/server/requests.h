@@ -49,6 +49,9 @@ struct Request {
   // The user who has logged in, to whom all that is not committed is charged, whatever clients ask
   // for that user. Empty: there are no users, and it is charged to the client.
   std::string user{};
+  // A renewal whose caller has just heard of a commit that began after it was asked. That proves
+  // the lead, and a second proof would only delay the answer. The deadline of leadership counts.
+  bool proven = false;
 };
 
 // --- The parts of a request, whatever its action is.

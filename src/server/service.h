@@ -127,6 +127,9 @@ class Service {
   // No client of that name is connected any more: its pushes are dropped. Tickets run out.
   void forget_client(const ClientName& client);
 
+  // Expires with this object: for a call to it that may come too late.
+  std::weak_ptr<const void> life() const { return impl_; }
+
   // Commits and answers the requests under way, writes the leases as they are, so that the next
   // start extends none, and closes the journal. Later requests fail.
   void stop() { static_cast<void>(stop_and_keep_journal()); }

@@ -70,7 +70,9 @@ void Shard::submit(Instant boot, const Request& request, Done<Answer> done) {
   }
   // A release gives up what it had: at worst the lock stays taken until its lease ends. A renewal
   // needs a proof that this server still leads, since the client counts on the lease from now on.
-  if (!confirms_ || lets_go(request) || trusts_deadline_) return done(std::move(answer));
+  if (!confirms_ || lets_go(request) || trusts_deadline_ || request.proven) {
+    return done(std::move(answer));
+  }
   filling_.confirms = true;
   filling_.waiting.push_back({filling_.told.size(), waiting_for(std::move(done), std::move(answer)),
                               /*fails_when_full=*/false, /*renewal=*/true});

@@ -32,7 +32,9 @@ void Connection::start() { wait_read(); }
 
 void Connection::close() {
   if (closed()) return;
+  const ConnectionPtr self = shared_from_this();
   stream_.close();
+  for (Slot& each : slots_) each.when_first = nullptr;  // They keep this connection.
   owner_.account(accounted_, 0);
   accounted_ = 0;
   owner_.on_closed(*this);
@@ -174,9 +176,22 @@ void Connection::finish(Turn turn, std::string bytes) {
   if (turn == first_) hand_over_ready();
 }
 
+void Connection::when_first(Turn turn, std::function<void()> call) {
+  if (closed()) return;
+  if (is_first(turn)) return call();
+  slots_[turn - first_].when_first = std::move(call);
+}
+
 void Connection::hand_over_ready() {
-  while (!slots_.empty() && slots_.front().ready) {
+  if (handing_over_) return;  // A call from below: the loop goes on with what it has made ready.
+  handing_over_ = true;
+  while (!closed() && !slots_.empty()) {
     Slot& next = slots_.front();
+    if (const auto call = std::exchange(next.when_first, nullptr)) {
+      call();
+      continue;
+    }
+    if (!next.ready) break;
     if (next.by != base::BootInstant::max() && base::BootClock::now() >= next.by) {
       flush();  // The replies before it are good.
       return close();
@@ -186,6 +201,8 @@ void Connection::hand_over_ready() {
     slots_.pop_front();
     ++first_;
   }
+  handing_over_ = false;
+  if (closed()) return;
   if (!std::exchange(queued_, true)) owner_.flush_later(shared_from_this());
 }
 

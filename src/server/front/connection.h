@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -97,6 +98,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // connection is closed.
   Turn begin(base::BootInstant by);
   void finish(Turn turn, std::string bytes);
+  // Whether it is the next reply to be written, and a call once it is.
+  bool is_first(Turn turn) const { return turn == first_; }
+  void when_first(Turn turn, std::function<void()> call);
   // Outside the order of the replies. Without a shard, the connection has every reply that is known
   // by now before it, because the message may be about a subscription.
   void push(std::string_view bytes);
@@ -140,6 +144,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     bool ready = false;
     std::string bytes{};
     base::BootInstant by = base::BootInstant::max();
+    std::function<void()> when_first{};
   };
 
   void wait_read();
@@ -171,6 +176,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool paused_ = false;
   bool resting_ = false;
   bool rested_ = false;  // It goes on in the next turn of the loop.
+  bool handing_over_ = false;
   bool draining_ = false;
   bool ending_ = false;
 };

@@ -3,6 +3,7 @@
 // Thread-safety: the loop's thread. Ownership: keeps the connection alive.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +26,12 @@ class PendingReply {
   void rest_after(std::size_t tickets) const { connection_->rest_after(tickets); }
   int protocol() const { return connection_->protocol; }
   const Connection& connection() const { return *connection_; }
+  // All earlier replies are known, so this one is written at once when it is given.
+  bool is_first() const { return connection_->is_first(turn_); }
+  // Once that is so. Never, if the connection is closed before.
+  void when_first(std::function<void()> call) const {
+    connection_->when_first(turn_, std::move(call));
+  }
   void give(std::string bytes) const { connection_->finish(turn_, std::move(bytes)); }
   void fail(const Error& why) const {
     std::string bytes;

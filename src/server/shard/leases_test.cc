@@ -17,8 +17,13 @@ using testing::ShardRig;
 
 class ShardLeasesTest : public ::testing::Test {
  protected:
-  ShardRig::Slot renew(machine::Duration length) {
-    return rig_.ask(machine::Renew{"a", {1, 1}, ++seq_, length, length});
+  ShardRig::Slot renew(machine::Duration length, bool proven = false) {
+    auto slot = std::make_shared<std::optional<Result<Answer>>>();
+    Request request{.client = "c", .action = machine::Renew{"a", {1, 1}, ++seq_, length, length}};
+    request.proven = proven;
+    rig_.shard().submit(rig_.boot, request,
+                        [slot](Result<Answer> answer) { slot->emplace(std::move(answer)); });
+    return slot;
   }
   machine::Duration left() {
     const auto lock = rig_.shard().machine().inspect("a");
@@ -59,6 +64,19 @@ TEST_F(ShardLeasesTest, AShorterLeaseInTheJournalCountsForLaterRenewals) {
   rig_.commit();
   rig_.restart();
   EXPECT_GE(left(), 3 * ttl_);
+}
+
+// Its caller has heard of a commit just now, which says that this server leads.
+TEST_F(ShardLeasesTest, AProvenRenewalIsAnsweredAtOnceUntilTheDeadlineOfLeadership) {
+  rig_.hold("a", 1);
+  rig_.shard().confirm_renewals();
+  rig_.shard().lead_until(rig_.boot + seconds(1));
+  EXPECT_FALSE(*renew(ttl_));
+  EXPECT_TRUE(*renew(ttl_, /*proven=*/true));
+  EXPECT_FALSE(*renew(2 * ttl_, /*proven=*/true)) << "it has to be written";
+  rig_.commit();
+  rig_.pass(seconds(1));
+  EXPECT_FALSE(*renew(ttl_, /*proven=*/true)) << "another server may lead";
 }
 
 TEST_F(ShardLeasesTest, HoldersAndWaitersAreCountedWhenTheyAreCommitted) {

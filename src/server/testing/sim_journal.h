@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -35,8 +36,11 @@ class SimJournal final : public Journal {
   // As a journal that several servers share.
   void confirm_renewals() { confirms_ = true; }
   bool confirms_renewals() const noexcept override { return confirms_; }
+  // Called within each commit and confirm, on the thread that makes them.
+  std::function<void()> on_write;
   // It takes no room.
   Commit confirm() override {
+    if (on_write) on_write();
     ++confirmed;
     const Commit done = next_;
     return done == Commit::kLater ? Commit::kCommitted : done;
@@ -71,6 +75,7 @@ class SimJournal final : public Journal {
   }
   Commit commit(std::uint64_t number, std::string_view bytes) override {
     if (number - disk_.head.batch > disk_.room) return Commit::kLater;
+    if (on_write) on_write();
     return write([&] {
       disk_.batches[number] = bytes;
       // The ring: what stood in this row before is gone.

@@ -62,11 +62,13 @@ class StandIn final : public ServiceListener {
   void change_leader(const std::string& leader) {
     run_on_loop(io_, [&] { front_.stand_by(0, leader); });
   }
-  // From now on this server leads that shard, with a journal in memory.
-  void lead(std::uint32_t shard) {
+  // From now on this server leads that shard; without another journal, with one in memory.
+  void lead(std::uint32_t shard, std::unique_ptr<Journal> journal = nullptr,
+            const ServiceOptions& options = {}) {
     led_ = shard;
-    run_on_loop(io_, [this] {
-      service_.emplace(io_, *make_journal("memory:"), *this);
+    if (journal == nullptr) journal = *make_journal("memory:");
+    run_on_loop(io_, [&] {
+      service_.emplace(io_, std::move(journal), *this, options);
       EXPECT_TRUE(service_->start());
       front_.serve(led_, *service_);
     });

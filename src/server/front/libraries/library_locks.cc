@@ -24,10 +24,10 @@ using machine::Duration;
 using machine::Outcome;
 using std::chrono::milliseconds;
 
-void extend(Service& service, const PendingReply& reply, const std::string& name,
-            const LibraryHolder& holder, Duration lease) {
-  submit_each(service, reply, {extend_request(name, holder, lease)}, Outcome::kHeld,
-              [reply](std::int64_t done) { give_integer(reply, done); });
+void extend_one(Service& service, const PendingReply& reply, const std::string& name,
+                const LibraryHolder& holder, Duration lease) {
+  extend(service, reply, {name}, {holder}, lease,
+         [reply](const std::vector<bool>& held) { give_integer(reply, held.front() ? 1 : 0); });
 }
 
 void release(Service& service, const PendingReply& reply, const std::string& name,
@@ -113,7 +113,7 @@ void pexpire(const Input& input) {
   look(service, reply, name, [&service, reply, name, lease = *lease](const MaybeHolder& seen) {
     if (!seen) return give_integer(reply, 0);
     if (!seen->by_value) return reply.fail(held_by_own_client(name));
-    extend(service, reply, name, *seen, lease);
+    extend_one(service, reply, name, *seen, lease);
   });
 }
 
@@ -187,9 +187,10 @@ void run_on_one(const Input& input, const PendingReply& reply, const ScriptCall&
     const bool kept = seen && seen->by_value && call.script.does == Does::kTakeOrKeep &&
                       seen->value.substr(0, call.prefix) == call.value.substr(0, call.prefix);
     if (kept) {
-      return submit_each(
-          service, reply, {extend_request(name, *seen, call.lease)}, Outcome::kHeld,
-          [reply](std::int64_t done) { done == 1 ? give_ok(reply) : give_nothing(reply); });
+      return extend(service, reply, {name}, {*seen}, call.lease,
+                    [reply](const std::vector<bool>& held) {
+                      held.front() ? give_ok(reply) : give_nothing(reply);
+                    });
     }
     if (call.script.does == Does::kTakeOrKeep) {
       if (seen) return give_nothing(reply);
@@ -208,7 +209,8 @@ void run_on_one(const Input& input, const PendingReply& reply, const ScriptCall&
       default: break;
     }
     const Duration before = call.adds ? std::max(seen->left, Duration::zero()) : Duration::zero();
-    extend(service, reply, name, *seen, std::min<Duration>(before + call.lease, kLongestLease));
+    extend_one(service, reply, name, *seen,
+               std::min<Duration>(before + call.lease, kLongestLease));
   });
 }
 
@@ -221,17 +223,23 @@ void run_on_all(const Input& input, const PendingReply& reply, const ScriptCall&
                 call.lease, [reply, count](bool took) { give_integer(reply, took ? count : 0); });
   }
   look(service, reply, call.names, [=, &service](const std::vector<MaybeHolder>& seen) {
-    const bool extends = call.script.does == Does::kExtendAll;
-    std::vector<Request> requests;
+    std::vector<Request> releases;
+    std::vector<LibraryHolder> holders;
     for (std::size_t i = 0; i < call.names.size(); ++i) {
       if (!seen[i] || !seen[i]->is(call.value)) continue;
-      requests.push_back(extends ? extend_request(call.names[i], *seen[i], call.lease)
-                                 : release_request(call.names[i], *seen[i]));
+      holders.push_back(*seen[i]);
+      releases.push_back(release_request(call.names[i], *seen[i]));
     }
-    if (extends && requests.size() != call.names.size()) return give_integer(reply, 0);
-    submit_each(
-        service, reply, requests, extends ? Outcome::kHeld : Outcome::kReleased,
-        [=](std::int64_t done) { give_integer(reply, extends && done != count ? 0 : done); });
+    if (call.script.does != Does::kExtendAll) {
+      return submit_each(service, reply, releases, Outcome::kReleased,
+                         [reply](std::int64_t done) { give_integer(reply, done); });
+    }
+    if (holders.size() != call.names.size()) return give_integer(reply, 0);
+    extend(service, reply, call.names, holders, call.lease,
+           [reply, count](const std::vector<bool>& held) {
+             const bool all = std::find(held.begin(), held.end(), false) == held.end();
+             give_integer(reply, all ? count : 0);
+           });
   });
 }
 

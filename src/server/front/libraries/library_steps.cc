@@ -24,6 +24,8 @@ using std::chrono::milliseconds;
 constexpr std::string_view kClient = "lock-libraries";
 constexpr std::size_t kLongestValue = 512;
 constexpr milliseconds kShortestLease{100};
+// One answer has so many. The first may wait for a commit, or for replies before it.
+constexpr int kMostRenewals = 8;
 
 // nullopt: the lock is free.
 MaybeHolder holder_of(const LockSight& sight) {
@@ -141,26 +143,76 @@ machine::OwnerPtr owner_of_value(const Connection& connection, std::string_view 
 
 namespace {
 
-// Their clients count the lease from the answer, which leaves after the commit. So the lease begins
-// anew then, and a grant that has ended meanwhile is none (rule 59).
-void begin_leases(Service& service, const PendingReply& reply, const LockNames& names,
-                  const std::vector<LibraryHolder>& holders, Duration lease,
-                  const std::function<void(bool)>& then) {
-  std::vector<Request> renewals;
+// Renews the leases until they begin with the answer, which `then` gives at once.
+struct Beginning : std::enable_shared_from_this<Beginning> {
+  using Answers = std::vector<Result<Answer>>;
+
+  Beginning(Service& its_service, const PendingReply& its_reply)
+      : service(its_service), life(service.life()), reply(its_reply) {}
+
+  void begin(bool proven);
+  void begin_late();
+  void judge(const Answers& answers, bool at_once);
+
+  Service& service;
+  const std::weak_ptr<const void> life;
+  const PendingReply reply;
+  LockNames names;
+  std::vector<LibraryHolder> holders;
+  Duration lease{};
+  std::function<void(const std::vector<bool>&)> then;
+  int renewals = 0;
+};
+
+void Beginning::begin(bool proven) {
+  std::vector<Request> requests;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    renewals.push_back(extend_request(names[i], holders[i], lease));
+    requests.push_back(extend_request(names[i], holders[i], lease));
+    requests.back().proven = proven;
   }
-  const auto all = static_cast<std::int64_t>(names.size());
-  submit_each(service, reply, renewals, Outcome::kHeld,
-              [&service, reply, names, holders, all, then](std::int64_t held) {
-                if (held == all) return then(true);
-                std::vector<Request> given_back;
-                for (std::size_t i = 0; i < names.size(); ++i) {
-                  given_back.push_back(release_request(names[i], holders[i]));
-                }
-                submit_each(service, reply, given_back, Outcome::kReleased,
-                            [then](std::int64_t) { then(false); });
-              });
+  charge_user(reply, requests);
+  const auto at_once = std::make_shared<bool>(true);
+  service.submit_list(requests, [self = shared_from_this(), at_once](const Result<Answers>& all) {
+    all ? self->judge(*all, *at_once) : self->reply.fail(all.error());
+  });
+  *at_once = false;
+}
+
+void Beginning::judge(const Answers& answers, bool at_once) {
+  bool begin_now = at_once && reply.is_first();
+  const Error* failed = nullptr;
+  std::vector<bool> held;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i]) failed = &answers[i].error();
+    held.push_back(answers[i] && answers[i]->reply.outcome == Outcome::kHeld);
+    if (!held.back()) continue;
+    const machine::Reply& renewed = answers[i]->reply;
+    holders[i].seq = renewed.seq;  // Another renewal may have come first.
+    begin_now = begin_now && renewed.lease_end - answers[i]->at >= lease;
+  }
+  const bool lost = std::find(held.begin(), held.end(), true) == held.end();
+  if (lost && failed != nullptr) return reply.fail(*failed);
+  if (begin_now || lost) return then(held);
+  // Somebody who knows the acquisition may number its renewals so that no other one counts.
+  if (++renewals == kMostRenewals) return then(std::vector<bool>(names.size()));
+  if (reply.is_first()) return begin(/*proven=*/true);
+  reply.when_first([self = shared_from_this()] { self->begin_late(); });
+}
+
+// Another shard's service may have answered the request before this one.
+void Beginning::begin_late() {
+  if (life.expired()) return reply.fail(Error(Errc::kUnavailable, "the server stops"));
+  begin(/*proven=*/false);
+}
+
+// `then` hears that nothing was taken.
+void give_back(Service& service, const PendingReply& reply, const LockNames& names,
+               const std::vector<LibraryHolder>& holders, const std::function<void(bool)>& then) {
+  std::vector<Request> releases;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    releases.push_back(release_request(names[i], holders[i]));
+  }
+  submit_each(service, reply, releases, Outcome::kReleased, [then](std::int64_t) { then(false); });
 }
 
 }  // namespace
@@ -179,8 +231,23 @@ void take(Service& service, const PendingReply& reply, const LockNames& names,
   service.submit_all(grants, [&service, reply, names, holders, lease,
                               then](const Result<Service::AllOrNone>& outcome) {
     if (!outcome) return reply.fail(outcome.error());
-    outcome->refused ? then(false) : begin_leases(service, reply, names, holders, lease, then);
+    if (outcome->refused) return then(false);
+    extend(service, reply, names, holders, lease, [=, &service](const std::vector<bool>& held) {
+      const bool all = std::find(held.begin(), held.end(), false) == held.end();
+      all ? then(true) : give_back(service, reply, names, holders, then);
+    });
   });
+}
+
+void extend(Service& service, const PendingReply& reply, const LockNames& names,
+            const std::vector<LibraryHolder>& holders, Duration lease,
+            const std::function<void(const std::vector<bool>&)>& then) {
+  const auto beginning = std::make_shared<Beginning>(service, reply);
+  beginning->names = names;
+  beginning->holders = holders;
+  beginning->lease = lease;
+  beginning->then = then;
+  beginning->begin(/*proven=*/true);
 }
 
 void charge_user(const PendingReply& reply, std::vector<Request>& requests) {

@@ -50,6 +50,13 @@ void take(Service& service, const PendingReply& reply, const LockNames& names,
           const machine::OwnerPtr& owner, machine::Duration lease,
           const std::function<void(bool)>& then);
 
+// Renews the leases of holders that were just seen, or just granted. These libraries count a lease
+// from the answer. So it begins when `then` hears which of the locks are still held, and the answer
+// must be given within that call (rule 59).
+void extend(Service& service, const PendingReply& reply, const LockNames& names,
+            const std::vector<LibraryHolder>& holders, machine::Duration lease,
+            const std::function<void(const std::vector<bool>&)>& then);
+
 // Requests hold views of the names.
 Request extend_request(const std::string& name, const LibraryHolder& holder,
                        machine::Duration lease);

@@ -50,7 +50,11 @@ void hold_again(Service& service, const PendingReply& reply, const std::string& 
   Request counting = renewal;
   counting.action = machine::SetValue{name, holder.id, count_text(holder, count)};
   submit_each(service, reply, {renewal, counting}, Outcome::kDone,
-              [then](std::int64_t done) { then(done == 1); });
+              [=, &service](std::int64_t done) {
+                if (done != 1) return then(false);
+                extend(service, reply, {name}, {holder}, lease,
+                       [then](const std::vector<bool>& held) { then(held.front()); });
+              });
 }
 
 void redisson_take(Service& service, const PendingReply& reply, const std::string& name,
@@ -111,27 +115,21 @@ void redisson_force(Service& service, const PendingReply& reply, const std::stri
 void redisson_renew(Service& service, const PendingReply& reply, const LockNames& names,
                     const std::vector<std::string>& who, Duration lease) {
   look(service, reply, names, [=, &service](const std::vector<MaybeHolder>& seen) {
-    std::vector<Request> requests;
+    LockNames its;
+    std::vector<LibraryHolder> holders;
     std::vector<bool> asked;
     for (std::size_t i = 0; i < names.size(); ++i) {
       asked.push_back(seen[i] && seen[i]->is(who[i]));
-      if (asked.back()) requests.push_back(extend_request(names[i], *seen[i], lease));
+      if (!asked.back()) continue;
+      its.push_back(names[i]);
+      holders.push_back(*seen[i]);
     }
-    const auto give = [reply, asked](const std::vector<Result<Answer>>& all) {
+    extend(service, reply, its, holders, lease, [reply, asked](const std::vector<bool>& held) {
       std::string bytes;
       append_array(bytes, asked.size());
       std::size_t next = 0;
-      for (const bool was : asked) {
-        const bool held = was && all[next] && all[next]->reply.outcome == Outcome::kHeld;
-        next += was ? 1 : 0;
-        append_integer(bytes, held ? 1 : 0);
-      }
+      for (const bool was : asked) append_integer(bytes, was && held[next++] ? 1 : 0);
       reply.give(std::move(bytes));
-    };
-    if (requests.empty()) return give({});
-    charge_user(reply, requests);
-    service.submit_list(requests, [reply, give](const Result<std::vector<Result<Answer>>>& all) {
-      all ? give(*all) : reply.fail(all.error());
     });
   });
 }
