@@ -176,6 +176,15 @@ void Connection::finish(Turn turn, std::string bytes) {
   if (turn == first_) hand_over_ready();
 }
 
+void Connection::note_taken(const machine::AcquisitionId& id) {
+  if (taken_.size() == kRemembered) taken_.erase(taken_.begin());
+  taken_.push_back(id);
+}
+
+bool Connection::has_taken(const machine::AcquisitionId& id) const {
+  return std::find(taken_.begin(), taken_.end(), id) != taken_.end();
+}
+
 void Connection::when_first(Turn turn, std::function<void()> call) {
   if (closed()) return;
   if (is_first(turn)) return call();

@@ -16,8 +16,10 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "src/base/clock.h"
+#include "src/machine/types.h"
 #include "src/server/access/account.h"
 #include "src/server/front/calls.h"
 #include "src/server/front/front.h"
@@ -126,6 +128,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   OwnerCache owners{};
   ClientName client{};  // A client of Holdfast that has asked here: all requests are of one.
   std::set<std::string, std::less<>> channels{};
+  // The newest acquisitions that a lock library took here.
+  void note_taken(const machine::AcquisitionId& id);
+  bool has_taken(const machine::AcquisitionId& id) const;
 
   // --- Kept here for the forwarder.
   bool forwarded = false;                     // Another server's: nothing of it is forwarded again.
@@ -139,6 +144,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   static constexpr std::size_t kManyTickets = 256;
+  static constexpr std::size_t kRemembered = 64;
 
   struct Slot {
     bool ready = false;
@@ -163,6 +169,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ConnectionOwner& owner_;
   RequestReader reader_;
   Words words_;
+  std::vector<machine::AcquisitionId> taken_;
   std::deque<Slot> slots_;  // Replies that wait for earlier ones.
   Turn first_ = 0;          // The request of the first of them.
   std::string out_;

@@ -32,6 +32,7 @@ class PendingReply {
   void when_first(std::function<void()> call) const {
     connection_->when_first(turn_, std::move(call));
   }
+  void note_taken(const machine::AcquisitionId& id) const { connection_->note_taken(id); }
   void give(std::string bytes) const { connection_->finish(turn_, std::move(bytes)); }
   void fail(const Error& why) const {
     std::string bytes;

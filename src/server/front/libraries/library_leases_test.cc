@@ -31,6 +31,7 @@ class LibraryLeasesTest : public ::testing::Test {
   static constexpr const char* kTakeAll = "96da70f7716f27d278a5218544df37fd8b0a5e4c";
   static constexpr const char* kExtendAll = "aed6f382e410db8ba7926d4e5e9aab410bf2a78a";
   static constexpr const char* kRTake = "149c5a8bf18676fd99e9e6e24923bd64d9b62f94";  // Redisson's
+  static constexpr const char* kRForce = "605e338249a7a1d40df83b04f7658354f883b41b";
   static constexpr const char* kRRenew = "6a3d31570dc6f4b0bd32bcdc8e75667747c6f635";
 
   LibraryLeasesTest() {
@@ -104,6 +105,19 @@ TEST_F(LibraryLeasesTest, ALeaseWaitsForEarlierRepliesOfItsConnection) {
   }
   EXPECT_EQ(all, whole);
   EXPECT_EQ(pttl("b"), ":60000\r\n");
+}
+
+// Rule 37.
+TEST_F(LibraryLeasesTest, WhatBreaksALockIsAnsweredAfterItsCommit) {
+  const Socket other(server_.address());
+  const auto begun = [&] { return std::chrono::microseconds(micros_.load()); };
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"DEL", "a"}, {"EVALSHA", kRForce, "2", "a", "c", "0", "PUBLISH"}}) {
+    ASSERT_EQ(ask({"SET", "a", "me", "NX", "PX", "60000"}), "+OK\r\n");
+    const auto before = begun();
+    ASSERT_EQ(other.ask(request(words)), ":1\r\n");
+    EXPECT_EQ(begun() - before, 20s) << "the look's write, and its own";
+  }
 }
 
 // Nobody reads the answer any more, and its lease was to begin with it.

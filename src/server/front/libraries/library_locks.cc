@@ -126,7 +126,10 @@ void del(const Input& input) {
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (!seen[i]) continue;
       if (!seen[i]->by_value) return reply.fail(held_by_own_client(names[i]));
-      requests.push_back(release_request(names[i], *seen[i]));
+      // The holder itself gives back what was taken here.
+      requests.push_back(reply.connection().has_taken(seen[i]->id)
+                             ? release_request(names[i], *seen[i])
+                             : break_request(reply, names[i], *seen[i], "DEL"));
     }
     submit_each(service, reply, requests, Outcome::kReleased,
                 [reply](std::int64_t done) { give_integer(reply, done); });

@@ -341,6 +341,35 @@ TEST_F(LibraryLocksTest, EveryReleaseWakesWhoeverListensForRedisson) {
   }
 }
 
+TEST_F(LibraryLocksTest, ADelOfAnotherConnectionIsABreak) {
+  const Socket watcher(server_.address());
+  const Socket other(server_.address());
+  ASSERT_NE(watcher.ask(request({"SUBSCRIBE", "hf1:w:w/"})).find("subscribe"), std::string::npos);
+  const auto told = [&] {
+    std::string all;
+    const auto has = [&](const char* word) { return all.find(word) != std::string::npos; };
+    while (!has("released") && !has("broken")) {
+      const std::string more = watcher.receive();
+      if (more.empty() || more == "nothing came") break;
+      all += more;
+    }
+    return has("broken") ? "broken" : "released";
+  };
+  ASSERT_EQ(set("w/a", "mine"), kOk);
+  EXPECT_EQ(ask({"DEL", "w/a"}), ":1\r\n");
+  EXPECT_STREQ(told(), "released") << "its own";
+  ASSERT_EQ(set("w/a", "mine"), kOk);
+  EXPECT_EQ(other.ask(request({"DEL", "w/a"})), ":1\r\n");
+  EXPECT_STREQ(told(), "broken");
+  other.ask(request({"HF1", "attach", "0"}));
+  EXPECT_NE(other.ask(request({"HF1", "inspect", "1", "hf1:{w/a}"})).find("DEL"),
+            std::string::npos)
+      << "it says how";
+  EXPECT_EQ(eval(kRTake, {"w/r"}, {"60000", "u:1"}), kNil);
+  EXPECT_EQ(eval(kRForce, {"w/r", "c"}, {"0", "PUBLISH"}), ":1\r\n");
+  EXPECT_STREQ(told(), "broken");
+}
+
 // A library counts its lease from the answer. So the lease begins with it, or the answer is no.
 TEST(LibraryLeaseTest, AGrantThatEndedBeforeItsAnswerIsNone) {
   std::atomic<int> readings{0};

@@ -33,6 +33,7 @@ MaybeHolder holder_of(const LockSight& sight) {
   for (const machine::TicketImage& ticket : sight.lock->tickets) {
     if (!ticket.held || ticket.system) continue;
     LibraryHolder holder{.id = ticket.id,
+                         .token = ticket.token,
                          .seq = ticket.seq,
                          .left = ticket.lease_end - sight.at,
                          .lock_value = sight.lock->value};
@@ -136,6 +137,23 @@ Request release_request(const std::string& name, const LibraryHolder& holder) {
       .client = ClientName(kClient), .issue = 1, .action = machine::Release{name, holder.id, {}}};
 }
 
+// It needs the right to break the lock, and its answer waits for the commit (rule 37).
+Request break_request(const PendingReply& reply, const std::string& name,
+                      const LibraryHolder& holder, std::string_view command) {
+  const Connection& connection = reply.connection();
+  machine::OwnerInfo by;
+  by.owner = reply.user().empty() ? connection.name : reply.user();
+  by.host = connection.address;
+  by.program = "a client of Redis";
+  by.reason = command;
+  by.since_unix_ms = std::chrono::duration_cast<milliseconds>(
+                         std::chrono::system_clock::now().time_since_epoch())
+                         .count();
+  return {.client = ClientName(kClient),
+          .action = machine::Break{
+              name, holder.token, {}, std::make_shared<const machine::OwnerInfo>(std::move(by))}};
+}
+
 machine::OwnerPtr owner_of_value(const Connection& connection, std::string_view value) {
   const AccountPtr& account = connection.account;
   return library_owner(value, account ? account->user->name : std::string(), connection.name);
@@ -234,7 +252,9 @@ void take(Service& service, const PendingReply& reply, const LockNames& names,
     if (outcome->refused) return then(false);
     extend(service, reply, names, holders, lease, [=, &service](const std::vector<bool>& held) {
       const bool all = std::find(held.begin(), held.end(), false) == held.end();
-      all ? then(true) : give_back(service, reply, names, holders, then);
+      if (!all) return give_back(service, reply, names, holders, then);
+      for (const LibraryHolder& each : holders) reply.note_taken(each.id);
+      then(true);
     });
   });
 }

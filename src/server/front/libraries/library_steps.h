@@ -26,6 +26,7 @@ struct LibraryHolder {
   machine::AcquisitionId id{};
   bool by_value = false;  // Not one of Holdfast's own clients.
   std::string value{};
+  machine::Token token{};
   std::uint64_t seq = 0;
   machine::Duration left{};
   std::string lock_value{};   // The value beside the lock.
@@ -61,6 +62,9 @@ void extend(Service& service, const PendingReply& reply, const LockNames& names,
 Request extend_request(const std::string& name, const LibraryHolder& holder,
                        machine::Duration lease);
 Request release_request(const std::string& name, const LibraryHolder& holder);
+// Ends somebody else's hold. `command`: how, for those who look later.
+Request break_request(const PendingReply& reply, const std::string& name,
+                      const LibraryHolder& holder, std::string_view command);
 // How many of these requests end with `wanted`.
 void submit_each(Service& service, const PendingReply& reply, std::vector<Request> requests,
                  machine::Outcome wanted, const std::function<void(std::int64_t)>& then);

@@ -107,7 +107,8 @@ void redisson_force(Service& service, const PendingReply& reply, const std::stri
   look(service, reply, name, [=, &service](const MaybeHolder& seen) {
     if (!seen) return give_integer(reply, 0);
     if (!seen->by_value) return reply.fail(held_by_own_client(name));
-    submit_each(service, reply, {release_request(name, *seen)}, Outcome::kReleased,
+    submit_each(service, reply, {break_request(reply, name, *seen, "forceUnlock")},
+                Outcome::kReleased,
                 [reply](std::int64_t released) { give_integer(reply, released); });
   });
 }
