@@ -36,6 +36,15 @@ std::optional<Mode> LockMachine::mode_of(std::string_view name, AcquisitionId id
   return Mode{ticket.kind, ticket.permits, impl_->table.lock(index).capacity};
 }
 
+bool LockMachine::lengthens(const Renew& renew) const {
+  const LockIndex index = impl_->table.find_lock(renew.name);
+  if (index == kNone) return false;
+  const TicketIndex found = impl_->table.find_ticket(index, renew.id);
+  if (found == kNone) return false;
+  const Ticket& ticket = impl_->table.ticket(found);
+  return ticket.held ? renew.ttl > ticket.ttl : renew.waiter_ttl > ticket.waiter_ttl;
+}
+
 std::optional<Instant> LockMachine::next_event() const {
   const TicketTable& table = impl_->table;
   if (!table.pending().empty()) return impl_->now;

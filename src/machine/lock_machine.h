@@ -92,6 +92,9 @@ class LockMachine {
   std::optional<LockImage> inspect(std::string_view name) const;
   // That of the acquisition's ticket as it stands now; nullopt: it has none. Cost: constant.
   std::optional<Mode> mode_of(std::string_view name, AcquisitionId id) const;
+  // Whether its ticket as it stands now would get a longer lease than its acquire asked for. Cost:
+  // constant.
+  bool lengthens(const Renew& renew) const;
   // The locks that have tickets, a value or tombstones; sorted, the first `limit` of them.
   std::vector<std::string> names(std::string_view prefix, std::size_t limit) const;
   // The same, of locks with tickets whose names are above `after`. It copies no name but these.

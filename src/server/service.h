@@ -42,8 +42,8 @@ struct ServiceOptions {
   // once (rule 49).
   bool clients_stopped = false;
   // A user's requests are refused (kQueueFull) while so many of the user's bytes are not committed;
-  // everybody's while four times as many are. Renewals never are. Without users each client counts
-  // as one (rule 56).
+  // everybody's while four times as many are. A renewal is only if it lengthens its lease. Without
+  // users each client counts as one (rule 56).
   std::size_t user_backlog = std::size_t{4} << 20U;
   // For tests: the boot clock, which may leap from one call to the next. Nothing is a stall then.
   std::function<base::BootInstant()> now{};

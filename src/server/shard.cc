@@ -109,8 +109,14 @@ std::optional<Error> Shard::refuse(Instant boot, const Request& request) {
   if (lease_of(request) > kLongestLease) {
     return Error(Errc::kInvalidArgument, "a lease lasts 24 h at most");
   }
-  // Renewals cost no room: refusing them would end leases.
-  if (as<machine::Renew>(request) != nullptr) return std::nullopt;
+  auto without_room = refuse_for_room(request);
+  // A renewal that lengthens nothing is not journaled, and refusing it would end a lease.
+  const auto* renewal = as<machine::Renew>(request);
+  if (without_room && renewal != nullptr && !machine_.lengthens(*renewal)) return std::nullopt;
+  return without_room;
+}
+
+std::optional<Error> Shard::refuse_for_room(const Request& request) {
   if (full_ && !lets_go(request)) {
     return Error(Errc::kUnavailable,
                  "the journal cannot be written for now: make room on its disk, and stop programs "

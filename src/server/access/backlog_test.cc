@@ -1,4 +1,5 @@
 // Rule 56: what is not committed is bounded, for each user and in all.
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -32,6 +33,41 @@ TEST(BacklogTest, ABacklogRefusesBeforeItApplies) {
   rig.commit();
   EXPECT_EQ(rig.shard().backlog(), 0U);
   EXPECT_EQ(rig.hold("again", 300).outcome, Outcome::kHeld);
+}
+
+// It is journaled each time, unlike one that lengthens nothing.
+TEST(BacklogTest, ARenewalThatLengthensIsRefusedBeforeItIsAppliedWhenThereIsNoRoom) {
+  for (const bool full : {false, true}) {
+    ShardRig rig({.user_backlog = 500});
+    rig.hold("a", 1);
+    rig.shard().set_full(full);
+    std::uint64_t seq = 0;
+    const auto renew = [&](machine::Duration length) {
+      rig.pass(std::chrono::milliseconds(1));  // So that the end of the lease moves.
+      return rig.ask(machine::Renew{"a", {1, 1}, ++seq, length, length});
+    };
+    const auto lease_end = [&] {
+      return rig.shard().machine().inspect("a")->tickets.front().lease_end;
+    };
+    machine::Instant before{};
+    ShardRig::Slot longer;
+    do {
+      before = lease_end();
+      longer = renew(3 * rig.kTtl);
+    } while (!*longer && seq < 100);
+    ASSERT_TRUE(*longer) << "what is not committed has no bound";
+    EXPECT_EQ((*longer)->error().code(), full ? Errc::kUnavailable : Errc::kQueueFull);
+    EXPECT_EQ(lease_end(), before);
+    EXPECT_LT(rig.shard().backlog(), full ? 1U : 600U);
+    const auto usual = renew(rig.kTtl);
+    rig.shard().set_full(false);
+    rig.commit();
+    ASSERT_TRUE(*usual);
+    EXPECT_EQ((**usual)->reply.outcome, Outcome::kHeld);
+    const auto again = renew(3 * rig.kTtl);
+    rig.commit();
+    EXPECT_EQ((**again)->reply.outcome, Outcome::kHeld);
+  }
 }
 
 TEST(BacklogTest, AUserHasOneShareHoweverManyClientsItHas) {
