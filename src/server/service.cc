@@ -96,6 +96,7 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   Commit look();
   bool settle();
   Commit commit(Shard::Outbound batch, bool may_wait);
+  Commit work_without_room();
   bool wait_for_room() HOLDFAST_EXCLUDES(mutex);
   bool prove_lead() HOLDFAST_EXCLUDES(mutex);
   void report(Commit done);
@@ -493,7 +494,7 @@ Commit Service::Impl::commit(Shard::Outbound batch, bool may_wait) {
   if (batch.bytes.empty()) return journal->confirm();
   if (keeps) batch.add_checksum();
   for (bool had_no_room = false;;) {
-    Commit done = Commit::kCommitted;
+    Commit done = had_no_room ? work_without_room() : Commit::kCommitted;
     while (done == Commit::kCommitted && compactor->must_finish()) done = compactor->step();
     if (done == Commit::kCommitted) done = journal->commit(batch.number, batch.bytes);
     if (done == Commit::kCommitted) compactor->note_commit(batch.number, batch.bytes.size());
@@ -507,6 +508,17 @@ Commit Service::Impl::commit(Shard::Outbound batch, bool may_wait) {
     if (!wait_for_room()) return done;
     if (!prove_lead()) return Commit::kUnknown;
   }
+}
+
+// The work between batches goes on while one waits, because trimming may make the room (rule 54).
+// The batch is tried again after a while, whatever is left to do.
+Commit Service::Impl::work_without_room() {
+  const base::BootInstant until = base::BootClock::now() + kRetry;
+  Commit done = look();
+  while (done == Commit::kCommitted && compactor->busy() && base::BootClock::now() < until) {
+    done = compactor->step();
+  }
+  return done == Commit::kLater ? Commit::kCommitted : done;
 }
 
 // False: the service stops. A batch that waits is looked at before the time is over.

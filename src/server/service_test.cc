@@ -167,6 +167,26 @@ TEST(ServiceTest, WithoutRoomAReadWaitsForAProofOfTheLead) {
   node.until([&] { return node.stopped.has_value(); });
 }
 
+// Rule 54. In this journal trimming makes the room that the batch waits for.
+TEST(ServiceTest, TheCompactorGoesOnWhileABatchWaitsForRoom) {
+  testing::SimDisk disk;
+  disk.chunks[{7, 0}] = "a chunk that a newer snapshot replaced";
+  auto made = std::make_unique<testing::SimJournal>(disk);
+  testing::SimJournal& journal = *made;
+  journal.hold_trimming();
+  Node node(std::move(made));
+  ASSERT_TRUE(node.started);
+  journal.fill();
+  std::optional<Result<Answer>> got;
+  node.service.submit({"c", 0, acquire("a", 1)},
+                      [&](Result<Answer> answer) { got = std::move(answer); });
+  node.until([&] { return node.service.state().full; });
+  journal.let_trim();
+  node.until([&] { return got.has_value(); });
+  ASSERT_TRUE(got && *got);
+  EXPECT_EQ((*got)->reply.outcome, Outcome::kHeld);
+}
+
 TEST(ServiceTest, AListIsAnsweredTogether) {
   Node node("memory:");
   std::vector<Request> requests;

@@ -46,6 +46,11 @@ class SimJournal final : public Journal {
     return done == Commit::kLater ? Commit::kCommitted : done;
   }
   std::atomic<int> confirmed = 0;
+  // No batch finds room until a trim() has dropped something.
+  void fill() { full_ = true; }
+  // trim() drops nothing until let_trim().
+  void hold_trimming() { trims_ = false; }
+  void let_trim() { trims_ = true; }
 
   // Chunks and batches cannot be read for now.
   void fail_reads(std::optional<Error> why) { unreadable_ = std::move(why); }
@@ -74,7 +79,7 @@ class SimJournal final : public Journal {
     return found->second;
   }
   Commit commit(std::uint64_t number, std::string_view bytes) override {
-    if (number - disk_.head.batch > disk_.room) return Commit::kLater;
+    if (full_ || number - disk_.head.batch > disk_.room) return Commit::kLater;
     if (on_write) on_write();
     return write([&] {
       disk_.batches[number] = bytes;
@@ -90,6 +95,7 @@ class SimJournal final : public Journal {
     return write([&] { disk_.head = head; });
   }
   Result<bool> trim() override {
+    if (!trims_) return Error(Errc::kUnavailable, "not yet");
     const auto old = std::find_if(disk_.chunks.begin(), disk_.chunks.end(), [&](const auto& each) {
       return each.first.first != disk_.head.batch;
     });
@@ -98,6 +104,7 @@ class SimJournal final : public Journal {
     if (write([&] { disk_.chunks.erase(place); }) != Commit::kCommitted) {
       return Error(Errc::kUnavailable, "not now");
     }
+    full_ = false;
     return true;
   }
   std::string reason() const override { return "the simulation says so"; }
@@ -117,7 +124,10 @@ class SimJournal final : public Journal {
 
   SimDisk& disk_;
   std::uint64_t term_ = 0;
-  std::atomic<Commit> next_ = Commit::kCommitted;  // Set on another thread.
+  // Set on another thread.
+  std::atomic<Commit> next_ = Commit::kCommitted;
+  std::atomic<bool> full_ = false;
+  std::atomic<bool> trims_ = true;
   std::optional<Error> unreadable_;
   bool confirms_ = false;
 };
