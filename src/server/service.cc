@@ -68,6 +68,9 @@ struct Service::Impl : std::enable_shared_from_this<Service::Impl> {
   void begin();
   std::unique_ptr<Journal> stop();
   machine::Instant boot_now() const;
+  std::chrono::nanoseconds wall_minus_boot() const {
+    return options.wall_minus_boot ? options.wall_minus_boot() : base::wall_minus_boot();
+  }
   template <typename F>
   void use(F&& call);
   void flush_soon();
@@ -176,7 +179,7 @@ Result<void> Service::Impl::recover() {
   if (journal->confirms_renewals()) shard->confirm_renewals();
   settle_at = boot_now() + found.quiet;
   settled = opening.restored.empty();
-  drift = base::wall_minus_boot();
+  drift = wall_minus_boot();
 
   // The floor of this term's tokens is committed before anything is granted.
   auto first = shard->take_batch();
@@ -316,7 +319,7 @@ void Service::Impl::on_tick() {
 // It moves against boot time when somebody sets it, and also while a virtual machine was paused
 // without boot time noticing (rule 34).
 void Service::Impl::look_at_wall_clock() {
-  const auto now = base::wall_minus_boot();
+  const auto now = wall_minus_boot();
   if (now - drift < kDrift && drift - now < kDrift) return;
   drift = now;
   shard->doubt_time();

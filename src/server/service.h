@@ -47,6 +47,8 @@ struct ServiceOptions {
   std::size_t user_backlog = std::size_t{4} << 20U;
   // For tests: the boot clock, which may leap from one call to the next. Nothing is a stall then.
   std::function<base::BootInstant()> now{};
+  // For tests: by how much the wall clock is ahead of boot time.
+  std::function<std::chrono::nanoseconds()> wall_minus_boot{};
   // Operators should know these, once each time that something begins or ends. It is called on the
   // loop's thread and must not block.
   std::function<void(const std::string&)> warn{};

@@ -46,8 +46,8 @@ machine::Acquire acquire(std::string_view name, std::uint64_t id,
 class Node final : private ServiceListener {
  public:
   explicit Node(const std::string& url) : Node(*make_journal(url)) {}
-  explicit Node(std::unique_ptr<Journal> journal)
-      : service(io, std::move(journal), *this), started(service.start()) {}
+  explicit Node(std::unique_ptr<Journal> journal, ServiceOptions options = {})
+      : service(io, std::move(journal), *this, std::move(options)), started(service.start()) {}
   ~Node() override = default;
 
   // Turns the loop until it is so.
@@ -110,6 +110,44 @@ TEST(ServiceTest, AWaiterIsGrantedWhenTheHoldersLeaseEnds) {
   EXPECT_EQ(node.outcome(acquire("a", 2)), Outcome::kWaiting);
   node.until([&] { return !node.pushes.empty() && node.pushes.back().id.low == 2; });
   EXPECT_EQ(node.pushes.back().kind, port::Push::Kind::kGranted);
+}
+
+// Rule 34: the host may have been a virtual machine that was paused, so its leases may be over.
+TEST(ServiceTest, AfterTheWallClockMovedAgainstBootTimeNothingIsAnsweredFromMemoryUntilAWrite) {
+  std::chrono::nanoseconds ahead = seconds(1'000);
+  testing::SimDisk disk;
+  Node node(std::make_unique<testing::SimJournal>(disk),
+            {.wall_minus_boot = [&] { return ahead; }});
+  ASSERT_TRUE(node.started);
+  ASSERT_EQ(node.outcome(acquire("a", 1)), Outcome::kHeld);
+  ASSERT_EQ(node.outcome(acquire("b", 2)), Outcome::kHeld);
+  std::uint64_t seq = 0;
+  std::optional<Result<Answer>> got;
+  // Whether it is answered at once, and so from memory.
+  const auto asks = [&](machine::Action action) {
+    got.reset();
+    node.service.submit({"c", 0, std::move(action)},
+                        [&](Result<Answer> answer) { got = std::move(answer); });
+    return got.has_value();
+  };
+  const auto renews = [&] {
+    return asks(machine::Renew{"a", {1, 1}, ++seq, seconds(600), seconds(600)});
+  };
+  EXPECT_TRUE(renews());
+  ahead += milliseconds(49);  // Clocks are slewed, too.
+  EXPECT_TRUE(renews());
+  for (const auto leap : {milliseconds(1), milliseconds(-50)}) {
+    ahead += leap;  // By 50 ms since it was last noticed, forward or back.
+    const std::uint64_t commits = node.service.state().commits;
+    EXPECT_FALSE(renews());
+    node.until([&] { return got.has_value(); });
+    EXPECT_GT(node.service.state().commits, commits);
+    EXPECT_TRUE(renews()) << "the write has shown that this server still leads";
+  }
+  ahead += seconds(60);
+  EXPECT_FALSE(asks(machine::Release{"b", {1, 2}, {}})) << "no release either";
+  node.until([&] { return got.has_value(); });
+  EXPECT_EQ((*got)->reply.outcome, Outcome::kReleased);
 }
 
 // A copy of the batch that was refused for want of room may still come to the journal.
