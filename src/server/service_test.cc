@@ -205,6 +205,34 @@ TEST(ServiceTest, WithoutRoomAReadWaitsForAProofOfTheLead) {
   node.until([&] { return node.stopped.has_value(); });
 }
 
+TEST(ServiceTest, OperatorsAreWarnedWhenTheDiskIsNearlyFullAndWhenItHasRoomAgain) {
+  testing::SimDisk disk;
+  auto made = std::make_unique<testing::SimJournal>(disk);
+  testing::SimJournal& journal = *made;
+  std::vector<std::string> warnings;
+  Node node(std::move(made),
+            {.warn = [&](const std::string& what) { warnings.push_back(what); }});
+  ASSERT_TRUE(node.started);
+  // The warnings so far, once the service has seen that so much is in use.
+  const auto warned_at = [&](std::uint64_t percent) {
+    journal.use_percent(percent);
+    node.until([&] {
+      const DiskSpace& seen = node.service.state().disk;
+      return seen.size - seen.free == percent * (seen.size / 100);
+    });
+    return warnings.size();
+  };
+  EXPECT_EQ(warned_at(79), 0U);
+  ASSERT_EQ(warned_at(81), 1U);
+  EXPECT_EQ(warnings[0],
+            "the disk of the journal is 80 % full. When it is full, no lock is granted: make room");
+  EXPECT_EQ(warned_at(95), 1U) << "once";
+  EXPECT_EQ(warned_at(76), 1U) << "not back and forth at the bound";
+  ASSERT_EQ(warned_at(74), 2U);
+  EXPECT_EQ(warnings[1], "the journal has room again");
+  EXPECT_EQ(warned_at(81), 3U);
+}
+
 // Rule 54. In this journal trimming makes the room that the batch waits for.
 TEST(ServiceTest, TheCompactorGoesOnWhileABatchWaitsForRoom) {
   testing::SimDisk disk;

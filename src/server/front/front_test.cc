@@ -1,9 +1,15 @@
 // Clients that mean no good, against a server in this process.
 #include "src/server/front/front.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -255,6 +261,49 @@ TEST(FrontTest, LooksAtALongQueueWaitUntilTheirRepliesAreRead) {
     if (end.size() > 64) end.erase(0, end.size() - 64);
   }
   EXPECT_EQ(other.ask(request({"EXISTS", "behind"})), ":1\r\n");
+}
+
+// While it lasts, one more descriptor can be made, and no other.
+class OneDescriptor {
+ public:
+  OneDescriptor() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const int next = ::dup(0);
+    ::close(next);
+    rlimit now = before_;
+    now.rlim_cur = static_cast<rlim_t>(next) + 1;
+    ::setrlimit(RLIMIT_NOFILE, &now);
+  }
+  ~OneDescriptor() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  OneDescriptor(const OneDescriptor&) = delete;
+  OneDescriptor& operator=(const OneDescriptor&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(FrontTest, AServerThatHasNoDescriptorForAClientSaysSoAndServesItLater) {
+  std::promise<std::string> told;
+  std::atomic<int> times = 0;
+  ServerOptions options;
+  options.listen = "127.0.0.1:0";
+  options.journal = "memory:";
+  options.on_warning = [&](const std::string& what) {
+    if (++times == 1) told.set_value(what);
+  };
+  const Server server = *ServerAccess::start(options, {});
+  std::optional<OneDescriptor> limit;
+  limit.emplace();
+  const Socket client(server.address());  // It takes that one.
+  ASSERT_TRUE(client.connected());
+  auto warning = told.get_future();
+  ASSERT_EQ(warning.wait_for(kPatience), std::future_status::ready);
+  const std::string text = warning.get();
+  EXPECT_TRUE(text.starts_with("cannot accept a connection: ")) << text;
+  EXPECT_NE(text.find("LimitNOFILE="), std::string::npos) << text;
+  limit.reset();
+  EXPECT_EQ(client.ask(kPing), "+PONG\r\n");
+  EXPECT_EQ(times, 1) << "each try would fill the log";
 }
 
 TEST(FrontTest, HundredsOfConnectionsAreServed) {

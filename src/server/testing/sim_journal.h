@@ -52,6 +52,9 @@ class SimJournal final : public Journal {
   void hold_trimming() { trims_ = false; }
   void let_trim() { trims_ = true; }
 
+  // So much of a disk of 100 GB is in use.
+  void use_percent(std::uint64_t percent) { percent_ = percent; }
+
   // Chunks and batches cannot be read for now.
   void fail_reads(std::optional<Error> why) { unreadable_ = std::move(why); }
 
@@ -88,6 +91,10 @@ class SimJournal final : public Journal {
     });
   }
   std::uint64_t room() const override { return disk_.room; }
+  DiskSpace space() const override {
+    constexpr std::uint64_t kPercent = 1'000'000'000;
+    return {.journal = 0, .free = (100 - percent_) * kPercent, .size = 100 * kPercent};
+  }
   Commit put_chunk(std::uint64_t batch, std::uint32_t index, std::string_view bytes) override {
     return write([&] { disk_.chunks[{batch, index}] = bytes; });
   }
@@ -128,6 +135,7 @@ class SimJournal final : public Journal {
   std::atomic<Commit> next_ = Commit::kCommitted;
   std::atomic<bool> full_ = false;
   std::atomic<bool> trims_ = true;
+  std::atomic<std::uint64_t> percent_ = 0;
   std::optional<Error> unreadable_;
   bool confirms_ = false;
 };
