@@ -132,6 +132,9 @@ struct ServerStatus {
   std::vector<std::uint32_t> led{};
   // The journal is a restored copy: nothing is granted for so long. Zero: it is not.
   std::chrono::seconds quiet{};
+  // So many percent of the journal's disk, or of etcd's quota, are in use. 0: not known, or the
+  // server leads nothing. When it is full, nothing is granted.
+  std::uint32_t disk_percent = 0;
 };
 
 // One server of those on a journal, as it has put itself on their list.

@@ -110,6 +110,7 @@ Json to_json(const ServerStatus& server) {
           {"waiters", server.waiters},
           {"journal_answers", server.journal_answers},
           {"full", server.full},
+          {"disk_percent", server.disk_percent},
           {"quiet_s", server.quiet.count()},
           {"shards", server.shards},
           {"leading", server.leading},
@@ -147,16 +148,25 @@ std::map<std::uint32_t, std::string> vacant_shards(const std::vector<ServerStatu
   return vacant;
 }
 
+std::string disk_note(const ServerStatus& server) {
+  constexpr std::uint32_t kNearlyFull = 80;  // As the server warns.
+  if (server.disk_percent < kNearlyFull) return {};
+  return printable(server.address) + ": the journal's disk, or etcd's quota, is " +
+         std::to_string(server.disk_percent) +
+         " % full. When it is full, no lock is granted: make room\n";
+}
+
 // 0: one of them serves, and so does one for each shard. 1: otherwise.
 int show_status(const ServerToolOptions& options, const std::vector<ServerStatus>& servers) {
   Table table({"SERVER", "ROLE", "TERM", "UP", "CONNECTIONS", "HOLDERS", "WAITERS"});
   Json json = {{"servers", Json::array()}};
-  std::string troubles;
+  std::string notes;
   for (const ServerStatus& each : servers) {
     json["servers"].push_back(to_json(each));
+    notes += disk_note(each);
     if (!each.trouble.empty()) {
       table.add({printable(each.address), role_of(each), "-", "-", "-", "-", "-"});
-      troubles += printable(each.trouble) + "\n";
+      notes += printable(each.trouble) + "\n";
       continue;
     }
     table.add({printable(each.address), role_of(each),
@@ -168,11 +178,11 @@ int show_status(const ServerToolOptions& options, const std::vector<ServerStatus
   const auto vacant = vacant_shards(servers);
   for (const auto& [shard, why] : vacant) {
     json["vacant_shards"].push_back(shard);
-    troubles += why + "\n";
+    notes += why + "\n";
   }
   const bool served = vacant.empty() && std::any_of(servers.begin(), servers.end(), serves);
   const int told =
-      answer(options.common, json, table.to_string(colour_wanted(), terminal_width()) + troubles);
+      answer(options.common, json, table.to_string(colour_wanted(), terminal_width()) + notes);
   return told == 0 && !served ? 1 : told;
 }
 

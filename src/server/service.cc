@@ -28,9 +28,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kRetry{100};
 // How often the journal's thread looks whether its files are still in place.
 constexpr milliseconds kLook{250};
-// Percent of the disk in use, and where the warning ends.
-constexpr std::uint64_t kNearlyFull = 80;
-constexpr std::uint64_t kEnoughRoom = 75;
+// Percent of the disk in use below which the warning ends.
+constexpr unsigned kEnoughRoom = 75;
 // So often a shared journal is asked to confirm the lead while nothing is written.
 constexpr milliseconds kBetweenConfirms{100};
 // How long a batch that nobody waits for may wait for others' changes. A caller that takes the next
@@ -352,9 +351,8 @@ void Service::Impl::warn_of_no_snapshots(const std::string& why) {
 void Service::Impl::look_at_disk(const DiskSpace& seen) {
   disk = seen;
   if (disk.size == 0) return;
-  const std::uint64_t used = disk.size - std::min(disk.free, disk.size);
-  const std::uint64_t percent = used / (disk.size / 100 + 1);
-  if (!nearly_full && percent >= kNearlyFull) {
+  const unsigned percent = disk.percent();
+  if (!nearly_full && percent >= DiskSpace::kNearlyFull) {
     nearly_full = true;
     warn(std::string(disk.what) + " is " + std::to_string(percent) +
          " % full. When it is full, no lock is granted: make room");

@@ -223,14 +223,14 @@ TEST(ServiceTest, OperatorsAreWarnedWhenTheDiskIsNearlyFullAndWhenItHasRoomAgain
     return warnings.size();
   };
   EXPECT_EQ(warned_at(79), 0U);
-  ASSERT_EQ(warned_at(81), 1U);
+  ASSERT_EQ(warned_at(80), 1U);
   EXPECT_EQ(warnings[0],
             "the disk of the journal is 80 % full. When it is full, no lock is granted: make room");
   EXPECT_EQ(warned_at(95), 1U) << "once";
-  EXPECT_EQ(warned_at(76), 1U) << "not back and forth at the bound";
+  EXPECT_EQ(warned_at(75), 1U) << "not back and forth at the bound";
   ASSERT_EQ(warned_at(74), 2U);
   EXPECT_EQ(warnings[1], "the journal has room again");
-  EXPECT_EQ(warned_at(81), 3U);
+  EXPECT_EQ(warned_at(80), 3U);
 }
 
 // Rule 54. In this journal trimming makes the room that the batch waits for.

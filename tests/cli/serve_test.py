@@ -690,6 +690,18 @@ class FullDiskTest(ServeCase):
             self.assertTrue(got, f"the server ended: {self.said}")
             self.said += got
 
+    def test_operators_are_told_that_the_disk_is_nearly_full(self):
+        status = lambda: json.loads(self.ok("server", "status", "--json").stdout)["servers"][0]
+        self.assertIn(status()["disk_percent"], range(80))
+        self.assertNotIn("% full", self.ok("server", "status").stdout)
+        with open(self.ballast, "wb") as file:
+            file.write(bytes(7 << 20))
+        self.warning(" % full. When it is full, no lock is granted")
+        percent = status()["disk_percent"]
+        self.assertIn(percent, range(80, 100))
+        self.assertIn(f"quota, is {percent} % full", self.ok("server", "status").stdout)
+        self.assertRegex(self.holdfast("doctor").stdout, r"quota, is \d+ % full")
+
     def test_a_waiter_is_told_of_its_grant_when_that_is_committed_and_of_no_loss(self):
         holder = self.holder("job", ttl="3s")
         waiter = self.run_locked("--ttl", "3s", "job", "--", "echo", "had it")

@@ -22,6 +22,7 @@
 // kUnsupported, kUnavailable.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -85,6 +86,14 @@ struct DiskSpace {
   std::uint64_t free = 0;     // For this process.
   std::uint64_t size = 0;     // The whole disk, without what is kept for root.
   const char* what = "the disk of the journal";
+
+  // So much of it is in use.
+  unsigned percent() const {
+    if (size == 0) return 0;
+    const auto used = static_cast<double>(size - std::min(free, size));
+    return static_cast<unsigned>(100 * used / static_cast<double>(size));
+  }
+  static constexpr unsigned kNearlyFull = 80;  // From so many percent on operators are warned.
 };
 
 class Journal {

@@ -12,6 +12,7 @@
 #include "holdfast/detail/number.h"
 #include "src/base/local_mutex.h"
 #include "src/base/thread.h"
+#include "src/port/service/journal.h"
 #include "src/stores/holdfast/url.h"
 #include "src/stores/redis/protocol/reply.h"
 #include "src/stores/redis/protocol/script_call.h"
@@ -115,6 +116,9 @@ ServerStatus status_of(const Result<redis::Reply>& reply, const port::Endpoint& 
   status.full = field(info, "journal_full") == "1";
   status.journal_answers = field(info, "journal_answers") != "0";
   status.quiet = std::chrono::seconds(number(info, "quiet_seconds"));
+  const port::DiskSpace disk{.free = number(info, "disk_free_bytes"),
+                             .size = number(info, "disk_size_bytes")};
+  status.disk_percent = disk.percent();
   status.shards = std::max<std::uint32_t>(static_cast<std::uint32_t>(number(info, "shards")), 1);
   if (status.shards > 1) status.leader = field(info, "shard_leaders");
   for (const std::string& each : split(field(info, "shards_led"))) {

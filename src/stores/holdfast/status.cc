@@ -1,6 +1,7 @@
 #include "src/stores/holdfast/status.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "holdfast/detail/number.h"
@@ -33,8 +34,8 @@ Result<ServiceStatus> status_of(const redis::Reply& reply) {
   }
   status.has_users = users == "1";
   status.full = full == "1";
-  status.disk_free = ::holdfast::detail::parse_number<std::uint64_t>(free).value_or(0);
-  status.disk_size = ::holdfast::detail::parse_number<std::uint64_t>(size).value_or(0);
+  status.disk.free = ::holdfast::detail::parse_number<std::uint64_t>(free).value_or(0);
+  status.disk.size = ::holdfast::detail::parse_number<std::uint64_t>(size).value_or(0);
   status.quiet =
       std::chrono::seconds(::holdfast::detail::parse_number<std::int64_t>(quiet).value_or(0));
   if (const auto ms = ::holdfast::detail::parse_number<std::int64_t>(time)) {
@@ -49,8 +50,6 @@ Result<ServiceStatus> status_of(const redis::Reply& reply) {
 
 namespace {
 
-constexpr std::uint64_t kNearlyFull = 80;  // Percent, as the server warns.
-
 void add_disk(port::Findings& findings, const ServiceStatus& status) {
   if (status.full) {
     port::add(findings, Severity::kProblem, "disk",
@@ -59,12 +58,11 @@ void add_disk(port::Findings& findings, const ServiceStatus& status) {
               "make room on its disk");
     return;
   }
-  if (status.disk_size == 0) return;
-  const std::uint64_t used = status.disk_size - std::min(status.disk_free, status.disk_size);
-  const std::uint64_t percent = used / (status.disk_size / 100 + 1);
+  if (status.disk.size == 0) return;
+  const unsigned percent = status.disk.percent();
   const std::string text =
       "the journal's disk, or etcd's quota, is " + std::to_string(percent) + " % full";
-  if (percent >= kNearlyFull) {
+  if (percent >= port::DiskSpace::kNearlyFull) {
     port::add(findings, Severity::kWarning, "disk", text + ": when it is full, no lock is granted",
               "make room on the disk of " + status.place);
   } else {

@@ -4,12 +4,12 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "holdfast/result.h"
 #include "src/port/examination.h"
+#include "src/port/service/journal.h"
 #include "src/stores/redis/protocol/reply.h"
 #include "src/stores/redis/url.h"
 
@@ -24,8 +24,7 @@ struct ServiceStatus {
   bool has_users = false;
   bool full = false;             // The journal takes nothing for now.
   std::chrono::seconds quiet{};  // A restored copy: nothing is granted for so long.
-  std::uint64_t disk_free = 0;   // Bytes.
-  std::uint64_t disk_size = 0;   // 0: not known.
+  port::DiskSpace disk{};        // `free` and `size` only. Zero: not known.
   // Since 1970. A server of before does not tell it.
   std::optional<std::chrono::milliseconds> wall_time{};
 
