@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "holdfast/result.h"
-#include "src/base/clock.h"
 #include "src/machine/command.h"
 #include "src/machine/effect.h"
 #include "src/machine/image.h"
@@ -45,7 +44,6 @@ struct Request {
   // a release leaves a tombstone instead.
   std::uint64_t issue = 0;
   machine::Action action;
-  base::BootInstant deadline = base::BootInstant::max();  // Later it is dropped: kUnavailable.
   // The user who has logged in, to whom all that is not committed is charged, whatever clients ask
   // for that user. Empty: there are no users, and it is charged to the client.
   std::string user{};

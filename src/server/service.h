@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "holdfast/result.h"
+#include "src/base/clock.h"
 #include "src/server/journal/journal.h"
 #include "src/server/kept_texts.h"
 #include "src/server/requests.h"

@@ -94,10 +94,6 @@ std::optional<Error> Shard::refuse(Instant boot, const Request& request) {
                  "a lock's name may have " + std::to_string(base::kLongestStoredName) +
                      " bytes, and a client's " + std::to_string(kLongestClient));
   }
-  const auto deadline = std::chrono::duration_cast<Duration>(request.deadline.time_since_epoch());
-  if (Instant(deadline) < boot) {
-    return Error(Errc::kUnavailable, "the request's deadline had passed before it was read");
-  }
   if (closing_) return Error(Errc::kUnavailable, "the server stops");
   if (boot < quiet_until_) {
     const auto left = std::chrono::ceil<std::chrono::seconds>(quiet_until_ - boot);

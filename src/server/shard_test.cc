@@ -507,17 +507,6 @@ TEST(ShardTest, WaitingRenewalsComeBeforeExpiryAfterAStall) {
   EXPECT_FALSE(rig.shard().machine().inspect("a"));
 }
 
-TEST(ShardTest, ARequestAfterItsDeadlineIsNotApplied) {
-  ShardRig rig;
-  Request late{"c", 0, rig.acquire("a", 1), base::BootInstant(seconds(1))};
-  std::optional<Errc> error;
-  rig.shard().submit(rig.boot, late, [&](const Result<Answer>& answer) {
-    if (!answer) error = answer.error().code();
-  });
-  EXPECT_EQ(error, Errc::kUnavailable);
-  EXPECT_FALSE(rig.shard().machine().inspect("a"));
-}
-
 // --- Rules 42, 54, 56: a journal that fails, is full, is slow.
 
 TEST(ShardTest, AnUnknownCommitAnswersUnknownAndWhatWasNotSentUnavailable) {
