@@ -52,6 +52,13 @@ class SimJournal final : public Journal {
   void hold_trimming() { trims_ = false; }
   void let_trim() { trims_ = true; }
 
+  // Commits wait until let_commit().
+  void hold_commits() { holds_ = true; }
+  void let_commit() {
+    holds_ = false;
+    holds_.notify_all();
+  }
+
   // So much of a disk of 100 GB is in use.
   void use_percent(std::uint64_t percent) { percent_ = percent; }
 
@@ -82,6 +89,7 @@ class SimJournal final : public Journal {
     return found->second;
   }
   Commit commit(std::uint64_t number, std::string_view bytes) override {
+    holds_.wait(true);
     if (full_ || number - disk_.head.batch > disk_.room) return Commit::kLater;
     if (on_write) on_write();
     return write([&] {
@@ -133,6 +141,7 @@ class SimJournal final : public Journal {
   std::uint64_t term_ = 0;
   // Set on another thread.
   std::atomic<Commit> next_ = Commit::kCommitted;
+  std::atomic<bool> holds_ = false;
   std::atomic<bool> full_ = false;
   std::atomic<bool> trims_ = true;
   std::atomic<std::uint64_t> percent_ = 0;

@@ -2,7 +2,9 @@
 #include <atomic>
 #include <chrono>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -11,6 +13,9 @@
 #include "src/server/front/libraries/library_scripts.h"
 #include "src/server/front/libraries/sha1.h"
 #include "src/server/testing/plain_client.h"
+#include "src/server/testing/sim_journal.h"
+#include "src/server/testing/stand_in.h"
+#include "tests/support/eventually.h"
 
 namespace holdfast::server {
 namespace {
@@ -386,6 +391,31 @@ TEST(LibraryLeaseTest, AGrantThatEndedBeforeItsAnswerIsNone) {
     EXPECT_EQ(socket.ask(both), answer == kOk ? ":2\r\n" : ":0\r\n");
   }
   EXPECT_EQ(socket.ask(request({"EXISTS", "100", "100a", "100b"})), ":0\r\n");
+}
+
+// Redisson's script looks at the lock first, and the look waits for the commit of the release.
+TEST(LibraryLeaseTest, AScriptThatLooksFirstTakesNothingForAClientThatHasGone) {
+  testing::SimDisk disk;
+  auto made = std::make_unique<testing::SimJournal>(disk);
+  testing::SimJournal& journal = *made;
+  testing::StandIn server("127.0.0.1:1");
+  server.lead(0, std::move(made));
+  const Socket other(server.address());
+  EXPECT_EQ(other.ask(request({"SET", "a", "v", "NX", "PX", "60000"})), kOk);
+  journal.hold_commits();
+  EXPECT_EQ(other.ask(request({"DEL", "a"})), ":1\r\n");
+  {
+    const Socket gone(server.address());
+    EXPECT_EQ(gone.ask(request({"PING"})), "+PONG\r\n");
+    EXPECT_TRUE(gone.send(eval_request(kRTake, {"a"}, {"60000", "who"})));
+  }
+  EXPECT_TRUE(support::eventually([&] {
+    const std::string info = other.ask(request({"INFO"}));
+    return info.find("connected_clients:1\r") != std::string::npos;
+  }));
+  journal.let_commit();
+  EXPECT_EQ(other.ask(request({"EXISTS", "a"})), ":0\r\n");
+  EXPECT_EQ(other.ask(request({"EXISTS", "a"})), ":0\r\n") << "taken behind the first look";
 }
 
 TEST(ScriptSha1Test, IsThatOfTheStandard) {

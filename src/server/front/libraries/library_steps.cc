@@ -237,6 +237,8 @@ void give_back(Service& service, const PendingReply& reply, const LockNames& nam
 
 void take(Service& service, const PendingReply& reply, const LockNames& names,
           const machine::OwnerPtr& owner, Duration lease, const std::function<void(bool)>& then) {
+  // A look before this may have waited long for its commit, and then nobody would hold.
+  if (reply.connection().closed()) return;
   if (const auto bad = refuse_names(names)) return reply.fail(*bad);
   std::vector<Request> grants;
   std::vector<LibraryHolder> holders;
