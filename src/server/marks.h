@@ -5,6 +5,9 @@
 // Bounded: a client keeps `locks_per_client` marks. Beyond that the mark with the lowest number
 // goes, and all of the client's numbers up to it are old for every lock. Beyond `clients` the one
 // goes that was seen least recently.
+// Not guaranteed: that a client's late request is refused when it comes after those of `clients`
+// others. Each client counts from 1, so no number of a client that is not known shows whether it
+// is new. Such a grant is nobody's, and ends with its lease: it excludes others, and admits none.
 // Deterministic: the same calls leave the same marks, so a reader of the journal knows them too.
 //
 // Thread-safety: none.

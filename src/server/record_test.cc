@@ -172,18 +172,27 @@ TEST(MarksTest, ASeenNumberIsOldAndANewOneIsNot) {
   EXPECT_FALSE(marks.is_old("d", "lock", 5));
 }
 
-// A bound may refuse too much, never too little.
+// The bound of a client's marks may refuse too much, never too little.
 TEST(MarksTest, ADroppedMarkMakesItsNumberOldEverywhere) {
-  Marks marks(/*locks_per_client=*/2, /*clients=*/2);
+  Marks marks(/*locks_per_client=*/2);
   marks.raise("c", "a", 1);
   marks.raise("c", "b", 2);
   marks.raise("c", "d", 3);
   EXPECT_TRUE(marks.is_old("c", "a", 1));
   EXPECT_TRUE(marks.is_old("c", "never", 1));
   EXPECT_FALSE(marks.is_old("c", "never", 2));
+}
+
+// A forgotten client cannot be told from a new one, so its late request is granted.
+TEST(MarksTest, TheClientThatWasSeenLeastRecentlyIsForgotten) {
+  Marks marks(/*locks_per_client=*/2, /*clients=*/2);
+  marks.raise("c", "a", 1);
   marks.raise("d", "a", 1);
+  marks.raise("c", "a", 2);
   marks.raise("e", "a", 1);
-  EXPECT_FALSE(marks.is_old("c", "b", 2));  // The client itself was dropped.
+  EXPECT_TRUE(marks.is_old("c", "a", 2));
+  EXPECT_TRUE(marks.is_old("e", "a", 1));
+  EXPECT_FALSE(marks.is_old("d", "a", 1));
 }
 
 }  // namespace
