@@ -10,6 +10,7 @@
 #include "src/base/lock_name.h"
 #include "src/base/random.h"
 #include "src/port/outcome.h"
+#include "src/server/front/channels/channels.h"
 #include "src/server/front/libraries/library_owner.h"
 #include "src/server/front/reply_writer.h"
 
@@ -335,7 +336,9 @@ std::optional<std::string> event_text(const machine::Effect& effect, Instant at,
          event->name + ' ' + port::write_owner(owner);
 }
 
-std::string channel_of(std::string_view client) { return "hf1:@" + std::string(client); }
+std::string channel_of(std::string_view client) {
+  return std::string(kClientChannel).append(client);
+}
 
 std::string value_channel_of(std::string_view name) {
   const auto stays = [](char c) { return c != '%' && c != '{' && c != '}'; };

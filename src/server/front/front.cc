@@ -17,13 +17,15 @@
 #include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
 
-#include "src/base/lock_name.h"
 #include "src/machine/effect.h"
 #include "src/port/boot_timer.h"
 #include "src/server/access/account.h"
 #include "src/server/access/failed_logins.h"
 #include "src/server/access/gate.h"
 #include "src/server/front/call_runner.h"
+#include "src/server/front/channels/channels.h"
+#include "src/server/front/channels/subscriptions.h"
+#include "src/server/front/channels/watched_prefixes.h"
 #include "src/server/front/commands.h"
 #include "src/server/front/connection.h"
 #include "src/server/front/forwarder.h"
@@ -33,8 +35,6 @@
 #include "src/server/front/operator_calls.h"
 #include "src/server/front/reply_writer.h"
 #include "src/server/front/shard_table.h"
-#include "src/server/front/subscriptions.h"
-#include "src/server/front/watched_prefixes.h"
 
 namespace holdfast::server {
 namespace {
@@ -45,9 +45,6 @@ constexpr std::size_t kScratch = 64 * 1'024;
 constexpr std::chrono::seconds kBetweenWarnings{10};
 // After an accept that failed for want of descriptors.
 constexpr std::chrono::milliseconds kAcceptPause{100};
-constexpr std::string_view kClientChannel = "hf1:@";
-// The longest name of a lock has 1,024 bytes, and each may be escaped.
-constexpr std::size_t kLongestChannel = 3 * 1'024 + 64;
 
 }  // namespace
 
@@ -416,19 +413,12 @@ void Front::Impl::leave_account(const AccountPtr& account) {
 // nullopt: its user may listen to it.
 std::optional<Error> Front::Impl::refuse_channel(const Connection& connection,
                                                  const std::string& channel) {
-  if (channel.size() > kLongestChannel) {
-    return Error(Errc::kInvalidArgument,
-                 "the name of a channel has at most " + std::to_string(kLongestChannel) + " bytes");
-  }
+  if (auto good = check_channel(channel); !good) return good.error();
   if (const auto lock = lock_of_channel(channel)) {
-    if (auto good = base::check_stored_name(*lock); !good) return good.error();
     return refuse(connection.account, Right::kObserve, *lock);
   }
   if (channel.starts_with(kWatchChannel)) {
     return refuse_all(connection.account, channel.substr(kWatchChannel.size()));
-  }
-  if (!channel.starts_with(kClientChannel)) {
-    return Error(Errc::kInvalidArgument, "no such channel: this server has Holdfast's and RLock's");
   }
   // The name of a client is its own secret. Still, no other user may listen to it.
   for (const Connection* each : subscriptions.of(channel)) {

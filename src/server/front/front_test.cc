@@ -141,6 +141,27 @@ TEST(FrontTest, OnlyChannelsOfHoldfastAreJoined) {
   EXPECT_TRUE(socket.ask(kPing).starts_with("*2\r\n$4\r\npong"));
 }
 
+TEST(FrontTest, AChannelOfANameThatNoLockHasIsRefusedAsOtherCommandsRefuseIt) {
+  const Server server = start();
+  const Socket socket(server.address());
+  for (const std::string& name :
+       {std::string(), std::string("a/../b"), std::string("a\x01"), std::string(257, 'a')}) {
+    const std::string got = socket.ask(request({"GET", name}));
+    std::string refused =
+        socket.ask(request({"SUBSCRIBE", "redisson_lock__channel:{" + name + "}"}));
+    EXPECT_TRUE(refused.starts_with("-ERR lock name '")) << refused;
+    EXPECT_TRUE(got.starts_with(refused.substr(0, refused.find("\r\n")))) << got << refused;
+  }
+  const std::string listed = socket.ask(request({"HF1", "list", "0", "\x01", "10", ""}));
+  const std::string watched = socket.ask(request({"SUBSCRIBE", "hf1:w:\x01"}));
+  EXPECT_TRUE(watched.starts_with("-ERR lock name '")) << watched;
+  EXPECT_NE(listed.find(watched.substr(5)), std::string::npos) << listed;
+  EXPECT_TRUE(socket.ask(request({"SUBSCRIBE", "hf1:{}:v"})).starts_with("-ERR lock name ''"));
+  // Nothing would ever be told there.
+  EXPECT_TRUE(socket.ask(request({"SUBSCRIBE", "redisson_lock__channel:a"}))
+                  .starts_with("-ERR no such channel"));
+}
+
 TEST(FrontTest, TooManyConnectionsAreTurnedAway) {
   FrontLimits limits;
   limits.connections = 3;

@@ -462,15 +462,6 @@ milliseconds lease_of(const LibraryCommand& command, const Words& words) {
 
 }  // namespace
 
-std::optional<std::string> lock_of_channel(const std::string& channel) {
-  if (channel.starts_with(kRedissonChannel)) {
-    std::string lock = channel.substr(kRedissonChannel.size());
-    const std::string plain = lock.size() > 2 ? lock.substr(1, lock.size() - 2) : std::string();
-    return !plain.empty() && redisson_channel_of(plain) == channel ? plain : lock;
-  }
-  return lock_of_value_channel(channel);
-}
-
 LibraryTarget library_target(const Words& words) {
   const LibraryCommand* const row = find_command(command_word(words.front()));
   LibraryTarget target{row != nullptr, row != nullptr && row->name.starts_with("INCR")};

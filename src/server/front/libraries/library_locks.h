@@ -14,7 +14,6 @@
 #pragma once
 
 #include <chrono>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,9 +33,6 @@ struct LibraryTarget {
 LibraryTarget library_target(const Words& words);
 // The lease that such a command asks for; the longest that there is, if it names none.
 std::chrono::milliseconds library_lease(const Words& words);
-
-// The lock whose changes a channel tells of. nullopt: it is another channel.
-std::optional<std::string> lock_of_channel(const std::string& channel);
 
 // False: it is none of these commands, and nothing was done.
 bool run_library_command(Service& service, UnlockAnswers& answers, Connection& connection,
