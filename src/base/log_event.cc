@@ -2,27 +2,15 @@
 
 #include <array>
 #include <cstdio>
-#include <ctime>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "holdfast/detail/utc.h"
 #include "holdfast/detail/utf8.h"
 
 namespace holdfast {
 namespace {
-
-std::string utc_text(std::chrono::system_clock::time_point at) {
-  const auto ms = std::chrono::floor<std::chrono::milliseconds>(at.time_since_epoch()).count();
-  const auto in_second = ((ms % 1000) + 1000) % 1000;
-  const auto seconds = static_cast<std::time_t>((ms - in_second) / 1000);
-  std::tm parts{};
-  ::gmtime_r(&seconds, &parts);
-  std::array<char, 40> text{};
-  const std::size_t size = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
-  std::snprintf(text.data() + size, text.size() - size, ".%03dZ", static_cast<int>(in_second));
-  return text.data();
-}
 
 const char* severity_text(LogSeverity severity) {
   switch (severity) {
@@ -66,7 +54,7 @@ bool is_plain(std::string_view text) {
 using Fields = std::vector<std::pair<const char*, std::string>>;
 
 Fields fields_of(const LogEvent& event) {
-  Fields fields{{"time", utc_text(event.time)},
+  Fields fields{{"time", detail::utc_text(event.time)},
                 {"severity", severity_text(event.severity)},
                 {"event", event.event}};
   const auto add = [&](const char* name, std::string value) {

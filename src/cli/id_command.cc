@@ -198,7 +198,7 @@ int print_workers(const IdOptions& options, const std::vector<ids::LeasedWorker>
   return flush_output() && !damaged ? 0 : kExitError;
 }
 
-std::string id_time_text(milliseconds unix_time) { return iso_time(unix_time); }
+std::string id_time_text(milliseconds unix_time) { return utc_text(unix_time); }
 
 int id_failed(const IdOptions& options, const Error& error) {
   complain("id " + options.verb + ": " + printable(error.message()));

@@ -265,7 +265,7 @@ int show_members(const ServerToolOptions& options, const std::vector<ServerMembe
   std::string troubles;
   for (const ServerMember& each : members) {
     const bool dated = each.since != std::chrono::system_clock::time_point();
-    const std::string since = dated ? iso_time(each.since) : "";
+    const std::string since = dated ? utc_text(each.since) : "";
     json["members"].push_back({{"address", each.address},
                                {"version", each.version},
                                {"leads", each.leads},

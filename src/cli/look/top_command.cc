@@ -147,7 +147,7 @@ std::string snapshot_text(const Snapshot& seen, const Settings& settings, TopSor
 
 std::string snapshot_json(const Snapshot& seen, const Settings& settings) {
   Json out;
-  out["time"] = iso_time(seen.at);
+  out["time"] = utc_text(seen.at);
   out["store"] = settings.shown_store;
   out["locks"] = Json::array();
   for (const LockInfo& lock : *seen.locks) out["locks"].push_back(to_json(lock));

@@ -27,7 +27,7 @@ std::string change_text(const std::string& name, const LeaderChange& change) {
 Json change_json(const std::string& name, const LeaderChange& change) {
   Json out;
   out["event"] = change.now ? "leads" : "nobody";
-  out["time"] = iso_time(std::chrono::system_clock::now());
+  out["time"] = utc_text(std::chrono::system_clock::now());
   out["name"] = name;
   out["token"] = nullptr;
   out["owner"] = nullptr;

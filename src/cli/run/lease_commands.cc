@@ -157,7 +157,7 @@ Json lease_json(const Lease& lease, const Narrator::Setup& setup) {
   out["owner"] = setup.who.owner;
   out["host"] = setup.who.host;
   out["pid"] = setup.who.pid;
-  out["since"] = iso_time(std::chrono::system_clock::now());
+  out["since"] = utc_text(std::chrono::system_clock::now());
   out["reason"] = setup.reason;
   out["trace_id"] = setup.trace_id;
   out["time_left_ms"] = lease.remaining().count();

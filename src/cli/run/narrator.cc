@@ -62,13 +62,13 @@ bool Narrator::event(const std::string& word, std::optional<std::chrono::millise
   if (!wants_events()) return true;
   Json out;
   out["event"] = word;
-  out["time"] = iso_time(std::chrono::system_clock::now());
+  out["time"] = utc_text(std::chrono::system_clock::now());
   out["name"] = setup_.name;
   out["token"] = token_.empty() ? Json(nullptr) : Json(token_);
   out["owner"] = setup_.who.owner;
   out["host"] = setup_.who.host;
   out["pid"] = setup_.who.pid;
-  out["since"] = iso_time(since_);
+  out["since"] = utc_text(since_);
   out["reason"] = setup_.reason;
   out["trace_id"] = setup_.trace_id;
   out["time_left_ms"] = time_left ? Json(time_left->count()) : Json(nullptr);

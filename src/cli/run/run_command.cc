@@ -420,7 +420,7 @@ bool Run::let_go(Lease lease, Nanos keep_until, bool held) {
 void Run::tell_kept(Nanos until) const {
   const auto left = std::chrono::ceil<Duration>(until - boottime_now());
   const auto at = std::chrono::system_clock::now() + left;
-  narrator_.event("kept", left, {{"until", iso_time(at)}});
+  narrator_.event("kept", left, {{"until", utc_text(at)}});
   narrator_.note("the lock " + in_quotes(plan_.options.lock.name) + " stays held until " +
                  local_time(at) + ", as --min-hold says");
 }

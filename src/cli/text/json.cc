@@ -25,7 +25,7 @@ void add_who(Json& into, const OwnerInfo& who) {
   into["host"] = text_or_null(who.host);
   into["pid"] = who.pid == 0 ? Json(nullptr) : Json(who.pid);
   into["program"] = who.program;
-  into["since"] = knows_since(who) ? Json(iso_time(who.since)) : Json(nullptr);
+  into["since"] = knows_since(who) ? Json(utc_text(who.since)) : Json(nullptr);
   into["reason"] = who.reason;
   into["trace_id"] = who.trace_id;
 }
@@ -184,7 +184,7 @@ std::string event_word(LockEventKind kind) {
 Json to_json(const LockEvent& event) {
   Json out;
   out["event"] = event_word(event.kind);
-  out["time"] = iso_time(std::chrono::system_clock::now());
+  out["time"] = utc_text(std::chrono::system_clock::now());
   out["name"] = event.name;
   out["token"] = token_or_null(event.token);
   add_who(out, event.who);

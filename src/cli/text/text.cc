@@ -120,22 +120,6 @@ bool has_endless_key(std::string_view toml) {
   return false;
 }
 
-std::string iso_time(std::chrono::system_clock::time_point at) {
-  return iso_time(std::chrono::floor<std::chrono::milliseconds>(at.time_since_epoch()));
-}
-
-std::string iso_time(std::chrono::milliseconds unix_time) {
-  const auto ms = unix_time.count();
-  const auto in_second = ((ms % 1000) + 1000) % 1000;
-  const std::time_t seconds = static_cast<std::time_t>((ms - in_second) / 1000);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  char text[60];
-  const std::size_t n = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
-  std::snprintf(text + n, sizeof text - n, ".%03dZ", static_cast<int>(in_second));
-  return text;
-}
-
 std::string local_time(std::chrono::system_clock::time_point at) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(at);
   const std::time_t now = std::time(nullptr);

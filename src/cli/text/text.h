@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/detail/utc.h"
+
 namespace holdfast::cli {
 
 // Makes foreign text (names, reasons, owners) safe for a terminal. Control characters, those of C1,
@@ -29,10 +31,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 // parser would recurse for each. Values are bounded by the parser itself.
 bool has_endless_key(std::string_view toml);
 
-// "2026-11-21T05:00:03.123Z"
-std::string iso_time(std::chrono::system_clock::time_point at);
-// The same from a time since 1970, also from one that no time_point holds.
-std::string iso_time(std::chrono::milliseconds unix_time);
+using detail::utc_text;
 
 // "05:00:03" today, "Nov 20 05:00" otherwise, in the user's time zone.
 std::string local_time(std::chrono::system_clock::time_point at);

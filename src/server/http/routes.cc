@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "holdfast/detail/utc.h"
 #include "src/base/clock.h"
 #include "src/server/http/console_page.h"
 
@@ -140,13 +140,8 @@ HttpAnswer http_error(unsigned status, std::string_view code, const std::string&
 
 std::string quiet_text(machine::Duration left) {
   const auto whole = std::chrono::ceil<std::chrono::seconds>(left);
-  const std::time_t end = std::chrono::system_clock::to_time_t(base::wall_now() + whole);
-  std::tm parts{};
-  char text[32] = "";
-  ::gmtime_r(&end, &parts);
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
   return "the journal is a restored copy and grants nothing for " + std::to_string(whole.count()) +
-         " s, until " + text;
+         " s, until " + detail::utc_text(base::wall_now() + whole);
 }
 
 HttpAnswer wrong_method(const std::string& allowed) {
