@@ -256,6 +256,11 @@ std::chrono::milliseconds delay_of(const TicketImage& ticket) {
   return std::chrono::floor<std::chrono::milliseconds>(has_it ? delay : Duration::zero());
 }
 
+HolderInfo to_holder_info(const TicketImage& ticket, Instant now) {
+  return {to_public(ticket.owner), to_public(ticket.mode), to_public(ticket.token),
+          left(ticket.lease_end, now), delay_of(ticket)};
+}
+
 LockInfo to_lock_info(const LockImage& image, Instant now, std::optional<BreakInfo> last_break) {
   LockInfo info;
   info.name = image.name;
@@ -266,9 +271,7 @@ LockInfo to_lock_info(const LockImage& image, Instant now, std::optional<BreakIn
   for (const TicketImage& ticket : image.tickets) {
     if (ticket.system) continue;
     if (ticket.held) {
-      info.holders.push_back({to_public(ticket.owner), to_public(ticket.mode),
-                              to_public(ticket.token), left(ticket.lease_end, now),
-                              delay_of(ticket)});
+      info.holders.push_back(to_holder_info(ticket, now));
     } else {
       info.waiters.push_back(
           {to_public(ticket.owner), to_public(ticket.mode), left(ticket.lease_end, now)});

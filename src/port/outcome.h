@@ -77,6 +77,9 @@ holdfast::OwnerInfo to_public(const OwnerPtr& owner);
 // HolderInfo::lock_delay.
 std::chrono::milliseconds delay_of(const machine::TicketImage& ticket);
 
+// A ticket that holds.
+HolderInfo to_holder_info(const machine::TicketImage& ticket, machine::Instant now);
+
 // Holders and waiters in queue order; system tickets are left out.
 LockInfo to_lock_info(const machine::LockImage& image, machine::Instant now,
                       std::optional<BreakInfo> last_break);

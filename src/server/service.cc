@@ -656,8 +656,6 @@ void Service::State::add(const State& other) {
 
 Service::State Service::state() const {
   const Shard& shard = *impl_->shard;
-  machine::Duration quiet{};
-  if (impl_->found.quiet > quiet) quiet = std::max(impl_->settle_at - impl_->boot_now(), quiet);
   const Journal* const journal = impl_->journal.get();
   return {.holders = shard.holders(),
           .waiters = shard.waiters(),
@@ -666,9 +664,15 @@ Service::State Service::state() const {
           .disk = impl_->disk,
           .commits = impl_->commits,
           .commit_time = impl_->commit_time,
-          .quiet = quiet,
+          .quiet = quiet(),
           .copies = journal != nullptr ? journal->copies() : 0,
           .silent = journal != nullptr && !journal->answers()};
+}
+
+machine::Duration Service::quiet() const {
+  constexpr machine::Duration kNone{};
+  if (impl_->found.quiet == kNone) return kNone;
+  return std::max(impl_->settle_at - impl_->boot_now(), kNone);
 }
 
 void Service::forget_client(const ClientName& client) { impl_->shard->forget_client(client); }

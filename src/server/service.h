@@ -118,7 +118,7 @@ class Service {
     DiskSpace disk{};
     std::uint64_t commits = 0;  // Commits of this term, and their time together.
     std::chrono::nanoseconds commit_time{};
-    machine::Duration quiet{};  // A restored copy grants nothing for so long from now on.
+    machine::Duration quiet{};  // As quiet().
     std::size_t copies = 0;     // The journal's: port::Journal::copies().
     bool silent = false;        // The journal does not answer: port::Journal::answers().
 
@@ -126,6 +126,8 @@ class Service {
     void add(const State& other);
   };
   State state() const;
+  // A restored copy grants nothing for so long from now on; zero: it is none.
+  machine::Duration quiet() const;
 
   // No client of that name is connected any more: its pushes are dropped. Tickets run out.
   void forget_client(const ClientName& client);

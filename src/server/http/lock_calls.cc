@@ -425,17 +425,12 @@ json sight_json(const LockSight& sight, const AccountPtr& account) {
   json queue = json::array();
   std::size_t holding = 0;
   std::size_t waiting = 0;
-  // Until the lock is free, where each holder is in its lock-delay.
-  machine::Duration opens_in{};
-  bool counts = false;
+  LockInfo info;  // Of its holders alone.
   if (sight.lock) {
     for (const auto& ticket : sight.lock->tickets) {
-      if (ticket.held && !ticket.system) {
-        const machine::Duration left = ticket.lease_end - sight.at;
-        counts = counts || left > port::delay_of(ticket);
-        opens_in = std::max(opens_in, left);
-      }
-      if (ticket.system || ++(ticket.held ? holding : waiting) > kShownTickets) continue;
+      if (ticket.system) continue;
+      if (ticket.held) info.holders.push_back(port::to_holder_info(ticket, sight.at));
+      if (++(ticket.held ? holding : waiting) > kShownTickets) continue;
       (ticket.held ? holders : queue).push_back(ticket_json(ticket, sight.at, account));
     }
   }
@@ -444,7 +439,7 @@ json sight_json(const LockSight& sight, const AccountPtr& account) {
               {"waiting", waiting},
               {"holders", holders},
               {"queue", queue}};
-  if (!counts && millis(opens_in) > 0) out["opens_in_ms"] = millis(opens_in);
+  if (const auto left = info.opens_in(); left.count() > 0) out["opens_in_ms"] = left.count();
   if (sight.last_break) {
     out["last_break"] = {{"token", std::to_string(sight.last_break->token.counter)}};
     if (sight.last_break->by != nullptr) {
@@ -600,7 +595,7 @@ void change(const std::shared_ptr<LockCall>& call, Right right, const std::strin
             const HttpRequest& request, void (*run)(const std::shared_ptr<LockCall>&, Fields&)) {
   if (request.method != "POST") return call->done(wrong_method("POST"));
   if (const auto refused = refuse_user(*call, right, name)) return call->done(*refused);
-  if (const auto quiet = call->service->state().quiet; quiet.count() > 0) {
+  if (const auto quiet = call->service->quiet(); quiet.count() > 0) {
     return call->done(restored(quiet));
   }
   // Nothing nests, so deep texts are refused before they are built.

@@ -23,7 +23,7 @@ HttpAnswer plain(unsigned status, std::string text) {
 HttpAnswer readiness(const HttpScene& scene) {
   const auto state = scene.state();
   const bool alone = scene.shards.size() == 1;
-  if (!scene.journal_answers()) {
+  if (!scene.journal_answers(state)) {
     return plain(503, std::string(state ? "leads" : "standing by") +
                           ", and the journal does not answer: nothing is granted until it does\n");
   }
@@ -98,7 +98,7 @@ HttpAnswer metrics(const HttpScene& scene) {
   const auto state = scene.state();
   gauge("holdfast_server_leads", "1: this server leads.", state ? 1 : 0);
   gauge("holdfast_server_journal_answers", "0: the journal does not answer.",
-        scene.journal_answers() ? 1 : 0);
+        scene.journal_answers(state) ? 1 : 0);
   if (scene.shards.size() > 1) append_shards(out, scene);
   gauge("holdfast_server_http_connections", "Open HTTP connections.", scene.connections);
   if (state) {
@@ -179,9 +179,8 @@ std::optional<Service::State> HttpScene::state() const {
   return sum;
 }
 
-bool HttpScene::journal_answers() const {
-  const auto now = state();
-  return !silent && !(now && now->silent);
+bool HttpScene::journal_answers(const std::optional<Service::State>& present) const {
+  return !silent && !(present && present->silent);
 }
 
 bool is_open_to_all(std::string_view target) { return target == "/healthz" || target == "/readyz"; }

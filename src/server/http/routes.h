@@ -57,7 +57,8 @@ struct HttpScene {
   std::size_t leading() const;
   // The present of those together. nullopt: it leads none.
   std::optional<Service::State> state() const;
-  bool journal_answers() const;
+  // `present`: state().
+  bool journal_answers(const std::optional<Service::State>& present) const;
 };
 
 struct HttpCaller {

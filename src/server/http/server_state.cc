@@ -26,7 +26,7 @@ HttpAnswer server_state(const HttpScene& scene) {
       {"address", scene.address},
       {"leads", state.has_value()},
       {"leader", alone ? leader_of(scene.shards.front()) : std::string()},
-      {"journal_answers", scene.journal_answers()},
+      {"journal_answers", scene.journal_answers(state)},
       {"shards", scene.shards.size()},
       {"leading", scene.leading()},
       {"uptime_ms", std::max<std::int64_t>(duration_cast<milliseconds>(up).count(), 0)}};
