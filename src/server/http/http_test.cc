@@ -416,6 +416,19 @@ TEST_F(HttpTest, RefusesBodiesThatItDoesNotUnderstand) {
   EXPECT_EQ(ask(posted("/v1/locks/a/steal", "{}")).status, 404);
 }
 
+TEST_F(HttpTest, ARepeatedFieldIsRefusedByItsName) {
+  open();
+  for (const char* body : {R"({"ttl_ms":1000,"mode":"shared","mode":"exclusive"})",
+                           R"({"mode":"shared","ttl_ms":1000,"mode":"shared"})",
+                           R"({"mode":"shared","m\u006fde":"exclusive","ttl_ms":1000})"}) {
+    const Got got = ask(posted("/v1/locks/a/acquire", body));
+    EXPECT_EQ(got.status, 400) << body;
+    EXPECT_EQ(got.parsed()["error"]["message"],
+              "the body has the field 'mode' more than once: give it one value");
+  }
+  EXPECT_EQ(get("/v1/locks").parsed()["locks"].size(), 0U);
+}
+
 // It may be a field of another version, or one that was mistyped.
 TEST_F(HttpTest, AnUnknownFieldIsNamedOnEachCallWithTheKnownOnes) {
   open();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -425,7 +426,7 @@ json sight_json(const LockSight& sight, const AccountPtr& account) {
   json queue = json::array();
   std::size_t holding = 0;
   std::size_t waiting = 0;
-  LockInfo info;  // Of its holders alone.
+  LockInfo info;  // Its holders alone.
   if (sight.lock) {
     for (const auto& ticket : sight.lock->tickets) {
       if (ticket.system) continue;
@@ -590,6 +591,24 @@ std::optional<HttpAnswer> refuse_user(const LockCall& call, Right right, const s
   return std::nullopt;
 }
 
+// Reads a body. The answer is why it is refused; empty: it is fine. If a field has two values,
+// either could be the one that was meant.
+std::string read_body(const std::string& text, json& body) {
+  std::set<std::string> fields;
+  std::string twice;
+  // Nothing nests, so deep texts are refused before they are built.
+  const auto look = [&](int depth, json::parse_event_t event, const json& parsed) {
+    if (event != json::parse_event_t::key || depth != 1) return depth <= 1;
+    const auto name = parsed.get<std::string>();
+    if (!fields.insert(name).second) twice = name.substr(0, 64);
+    return true;
+  };
+  body = json::parse(text.empty() ? "{}" : text, look, /*allow_exceptions=*/false);
+  if (!body.is_object()) return "the body must be one object of JSON";
+  if (twice.empty()) return {};
+  return "the body has the field '" + twice + "' more than once: give it one value";
+}
+
 // `run` with the fields of the body, if the user may.
 void change(const std::shared_ptr<LockCall>& call, Right right, const std::string& name,
             const HttpRequest& request, void (*run)(const std::shared_ptr<LockCall>&, Fields&)) {
@@ -598,11 +617,8 @@ void change(const std::shared_ptr<LockCall>& call, Right right, const std::strin
   if (const auto quiet = call->service->quiet(); quiet.count() > 0) {
     return call->done(restored(quiet));
   }
-  // Nothing nests, so deep texts are refused before they are built.
-  const auto flat = [](int depth, json::parse_event_t, json&) { return depth <= 1; };
-  const std::string_view text = request.body.empty() ? "{}" : std::string_view(request.body);
-  call->body = json::parse(text, flat, /*allow_exceptions=*/false);
-  if (!call->body.is_object()) return call->done(bad("the body must be one object of JSON"));
+  const auto why = read_body(request.body, call->body);
+  if (!why.empty()) return call->done(bad(why));
   Fields fields(call->body);
   run(call, fields);
 }
