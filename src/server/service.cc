@@ -651,7 +651,7 @@ void Service::State::add(const State& other) {
   commits += other.commits;
   commit_time += other.commit_time;
   quiet = std::max(quiet, other.quiet);
-  silent = silent || other.silent;
+  journal_answers = journal_answers && other.journal_answers;
 }
 
 Service::State Service::state() const {
@@ -666,7 +666,7 @@ Service::State Service::state() const {
           .commit_time = impl_->commit_time,
           .quiet = quiet(),
           .copies = journal != nullptr ? journal->copies() : 0,
-          .silent = journal != nullptr && !journal->answers()};
+          .journal_answers = journal == nullptr || journal->answers()};
 }
 
 machine::Duration Service::quiet() const {

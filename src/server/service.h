@@ -118,9 +118,9 @@ class Service {
     DiskSpace disk{};
     std::uint64_t commits = 0;  // Commits of this term, and their time together.
     std::chrono::nanoseconds commit_time{};
-    machine::Duration quiet{};  // As quiet().
-    std::size_t copies = 0;     // The journal's: port::Journal::copies().
-    bool silent = false;        // The journal does not answer: port::Journal::answers().
+    machine::Duration quiet{};    // As quiet().
+    std::size_t copies = 0;       // The journal's: port::Journal::copies().
+    bool journal_answers = true;  // port::Journal::answers().
 
     // Adds the state of another shard of this server, whose journal is in the same place.
     void add(const State& other);

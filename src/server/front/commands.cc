@@ -229,7 +229,7 @@ void command(const CommandInput& input) {
 
 std::string state_lines(const Service::State& state) {
   const auto quiet = std::chrono::ceil<std::chrono::seconds>(state.quiet);
-  return "journal_answers:" + std::string(state.silent ? "0" : "1") +
+  return "journal_answers:" + std::string(state.journal_answers ? "1" : "0") +
          "\r\njournal_full:" + (state.full ? "1" : "0") +
          "\r\nquiet_seconds:" + std::to_string(quiet.count()) +
          "\r\njournal_bytes:" + std::to_string(state.disk.journal) +

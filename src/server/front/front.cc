@@ -640,7 +640,7 @@ void Front::stand_by(std::uint32_t shard, const std::string& leader) {
   part = {nullptr, leader};
 }
 
-void Front::note_journal(bool answers) { impl_->parts.silent = !answers; }
+void Front::note_journal(bool answers) { impl_->parts.journal_answers = answers; }
 
 Result<void> Front::listen(const std::string& address) {
   auto opened = open_port(impl_->acceptor, address, impl_->door, "--listen");

@@ -18,7 +18,7 @@ Service* ShardTable::service_of(const Connection& connection) const {
 }
 
 Service::State ShardTable::state(const Connection& connection) const {
-  Service::State sum{.silent = silent};
+  Service::State sum{.journal_answers = journal_answers};
   if (const Part* const own = part_of(connection)) {
     if (own->service != nullptr) sum.add(own->service->state());
     return sum;

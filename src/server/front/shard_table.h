@@ -40,8 +40,8 @@ class ShardTable {
 
   // Null: this server does not lead the connection's shard, or the connection has none of several.
   Service* service_of(const Connection& connection) const;
-  // While this server stands by: whether it could not ask the journal when it last did.
-  bool silent = false;
+  // While this server stands by: whether the journal answered when it was last asked.
+  bool journal_answers = true;
 
   // The present of the connection's shard; without one, of all that this server leads together.
   Service::State state(const Connection& connection) const;

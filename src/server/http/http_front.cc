@@ -409,7 +409,7 @@ void HttpFront::stand_by(std::uint32_t shard, const std::string& leader) {
   impl_->scene.shards[shard].leader = leader;
 }
 
-void HttpFront::note_journal(bool answers) { impl_->scene.silent = !answers; }
+void HttpFront::note_journal(bool answers) { impl_->scene.journal_answered = answers; }
 
 void HttpFront::guard(FrontDoor door) {
   Impl& impl = *impl_;

@@ -180,7 +180,7 @@ std::optional<Service::State> HttpScene::state() const {
 }
 
 bool HttpScene::journal_answers(const std::optional<Service::State>& present) const {
-  return !silent && !(present && present->silent);
+  return journal_answered && (!present || present->journal_answers);
 }
 
 bool is_open_to_all(std::string_view target) { return target == "/healthz" || target == "/readyz"; }

@@ -42,8 +42,8 @@ struct HttpShard {
 
 struct HttpScene {
   std::vector<HttpShard> shards = std::vector<HttpShard>(1);
-  std::string address;  // This server's main address, as others are told it.
-  bool silent = false;  // This server could not ask its shared journal when it last did.
+  std::string address;           // This server's main address, as others are told it.
+  bool journal_answered = true;  // When this server last asked its shared journal.
   Greeting greeting;
   std::size_t connections = 0;
   std::uint64_t answered[6] = {};  // By the first digit of their status.
