@@ -135,17 +135,81 @@ ServerStatus status_of_server(const redis::RedisAddress& address, const port::En
   return status_of(ask(address, server, {"INFO"}), server);
 }
 
-// Each on a thread of its own, so one that hangs costs the others no time.
-std::vector<ServerStatus> ask_each(const redis::RedisAddress& address,
-                                   const std::vector<port::Endpoint>& servers) {
-  std::vector<ServerStatus> all(servers.size());
-  std::vector<std::thread> threads;
-  for (std::size_t at = 0; at < servers.size(); ++at) {
-    threads.push_back(base::start_thread(
-        "holdfast-ask", [&, at] { all[at] = status_of_server(address, servers[at]); }));
+// Asks each of these servers at the same time, on a thread of its own, so one that hangs costs the
+// others no time. Its end ends the questions that are under way.
+class AllServers {
+ public:
+  AllServers(const redis::RedisAddress& service, std::vector<port::Endpoint> servers,
+             base::BootInstant by)
+      : servers_(std::move(servers)), told_(servers_.size()) {
+    const base::LocalLock lock(mutex_);
+    for (std::size_t at = 0; at < servers_.size(); ++at) {
+      auto link = OneServer::make(service, servers_[at]);
+      if (!link) {
+        told_[at] = status_of(link.error(), servers_[at]);
+        continue;
+      }
+      links_.push_back(std::make_unique<OneServer>(*std::move(link)));
+      ++asking_;
+      threads_.push_back(
+          base::start_thread("holdfast-ask", [this, one = links_.back().get(), at, by] {
+            tell(at, status_of(one->ask({"INFO"}, by), servers_[at]));
+          }));
+    }
   }
-  for (std::thread& each : threads) each.join();
-  return all;
+  // A question that is given up just before it is sent does not notice, so this tries again.
+  ~AllServers() {
+    mutex_.lock();
+    while (asking_ > 0) {
+      for (const auto& each : links_) each->give_up();
+      changed_.wait_for(mutex_, std::chrono::milliseconds(10));
+    }
+    mutex_.unlock();
+    for (std::thread& each : threads_) each.join();
+  }
+  AllServers(const AllServers&) = delete;
+  AllServers& operator=(const AllServers&) = delete;
+
+  // Waits for each, and gives what they have told, in their order.
+  std::vector<ServerStatus> all() {
+    const base::LocalLock lock(mutex_);
+    while (asking_ > 0) changed_.wait(mutex_);
+    return told_;
+  }
+  // The first that tells of several shards. nullopt: none of them does.
+  std::optional<ServiceShards> first_with_shards() {
+    const base::LocalLock lock(mutex_);
+    while (!first_ && asking_ > 0) changed_.wait(mutex_);
+    if (!first_) return std::nullopt;
+    const ServerStatus& status = told_[*first_];
+    ServiceShards shards{status.shards, servers_[*first_], split(status.leader)};
+    shards.leaders.resize(status.shards);
+    return shards;
+  }
+
+ private:
+  void tell(std::size_t at, ServerStatus status) {
+    const base::LocalLock lock(mutex_);
+    --asking_;
+    told_[at] = std::move(status);
+    if (!first_ && told_[at].trouble.empty() && told_[at].shards > 1) first_ = at;
+    changed_.notify_all();
+  }
+
+  const std::vector<port::Endpoint> servers_;
+  base::LocalMutex mutex_;
+  base::LocalCondition changed_;
+  std::vector<ServerStatus> told_ HOLDFAST_GUARDED_BY(mutex_);
+  std::size_t asking_ HOLDFAST_GUARDED_BY(mutex_) = 0;
+  std::optional<std::size_t> first_ HOLDFAST_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<OneServer>> links_;
+  std::vector<std::thread> threads_;
+};
+
+std::vector<ServerStatus> ask_each(const redis::RedisAddress& service,
+                                   std::vector<port::Endpoint> servers) {
+  const auto by = base::BootClock::now() + service.connect_timeout;
+  return AllServers(service, std::move(servers), by).all();
 }
 
 Result<port::Endpoint> endpoint_of(const redis::RedisAddress& address, const std::string& server) {
@@ -172,65 +236,6 @@ std::vector<port::Endpoint> other_leaders(const redis::RedisAddress& address,
   }
   return others;
 }
-
-// Asks all servers at the same time, and ends the other questions when one has answered.
-class AllServers {
- public:
-  AllServers(const redis::RedisAddress& address, base::BootInstant by) : address_(address) {
-    const base::LocalLock lock(mutex_);
-    for (const port::Endpoint& each : address.nodes) {
-      auto server = OneServer::make(address, each);
-      if (!server) continue;  // The TLS files were read before.
-      servers_.push_back(std::make_unique<OneServer>(*std::move(server)));
-      ++asking_;
-      threads_.push_back(
-          base::start_thread("holdfast-ask", [this, server = servers_.back().get(), each, by] {
-            tell(status_of(server->ask({"INFO"}, by), each), each);
-          }));
-    }
-  }
-  // A question that is given up just before it is sent does not notice, so this tries again.
-  ~AllServers() {
-    mutex_.lock();
-    while (asking_ > 0) {
-      for (const auto& each : servers_) each->give_up();
-      changed_.wait_for(mutex_, std::chrono::milliseconds(10));
-    }
-    mutex_.unlock();
-    for (std::thread& each : threads_) each.join();
-  }
-  AllServers(const AllServers&) = delete;
-  AllServers& operator=(const AllServers&) = delete;
-
-  Result<ServiceShards> first_with_shards() {
-    const base::LocalLock lock(mutex_);
-    while (!found_ && asking_ > 0) changed_.wait(mutex_);
-    if (found_) return *found_;
-    if (answered_) return Error(Errc::kUnsupported, address_.display() + ": has one shard");
-    return Error(Errc::kUnavailable, address_.display() + ": no server answers");
-  }
-
- private:
-  void tell(const ServerStatus& status, const port::Endpoint& server) {
-    const base::LocalLock lock(mutex_);
-    --asking_;
-    answered_ = answered_ || status.trouble.empty();
-    if (!found_ && status.trouble.empty() && status.shards > 1) {
-      found_ = ServiceShards{status.shards, server, split(status.leader)};
-      found_->leaders.resize(status.shards);
-    }
-    changed_.notify_all();
-  }
-
-  const redis::RedisAddress& address_;
-  base::LocalMutex mutex_;
-  base::LocalCondition changed_;
-  std::size_t asking_ HOLDFAST_GUARDED_BY(mutex_) = 0;
-  bool answered_ HOLDFAST_GUARDED_BY(mutex_) = false;
-  std::optional<ServiceShards> found_ HOLDFAST_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<OneServer>> servers_;
-  std::vector<std::thread> threads_;
-};
 
 // A call of operators, which a server of before does not know.
 Result<redis::Reply> checked_call(Result<redis::Reply> reply, const std::string& where) {
@@ -330,8 +335,14 @@ Result<std::vector<ServerStatus>> ask_servers(const redis::RedisAddress& address
 }
 
 Result<ServiceShards> ask_for_shards(const redis::RedisAddress& address, base::BootInstant by) {
-  AllServers all(address, by);
-  return all.first_with_shards();
+  AllServers servers(address, address.nodes, by);
+  if (const auto shards = servers.first_with_shards()) return *shards;
+  for (const ServerStatus& each : servers.all()) {
+    if (each.trouble.empty()) {
+      return Error(Errc::kUnsupported, address.display() + ": has one shard");
+    }
+  }
+  return Error(Errc::kUnavailable, address.display() + ": no server answers");
 }
 
 Result<std::string> ask_to_step_down(const redis::RedisAddress& address) {
