@@ -179,9 +179,10 @@ HOLDFAST_EXPORT Result<std::vector<ServerMember>> service_members(std::string_vi
 // once another process answers there. Not guaranteed: that it stopped in order, since a server that
 // is killed meanwhile looks the same from here.
 // Blocking: until then, `patience` at most.
-// Errors: kInvalidArgument (which server?), kUnsupported (the program that runs the server has no
-// ServerOptions::on_drain), kPermissionDenied (no admin), kUnavailable (it does not answer),
-// kTimedOut: it was asked and is still there; the message says what it waits for.
+// Errors: kInvalidArgument (which server?), kUnsupported (it is not the lock service, or its
+// program has no ServerOptions::on_drain), kPermissionDenied (a wrong log-in, or no admin),
+// kUnavailable (it does not answer), kTimedOut: it was asked and is still there; the message says
+// what it waits for.
 HOLDFAST_EXPORT Result<std::string> drain_server(std::string_view url, std::string_view address,
                                                  std::chrono::milliseconds patience);
 

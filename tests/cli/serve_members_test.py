@@ -321,6 +321,19 @@ class ShardsTest(ServeCase):
 
 
 class RightsTest(AccessCase):
+    def test_a_wrong_password_is_named_with_its_setting_and_no_retry_is_advised(self):
+        self.start()
+        with open(self.path("password"), "w", encoding="utf-8") as file:
+            file.write("wrong\n")
+        for verb in ("members", "drain", "step-down"):
+            with self.subTest(verb=verb):
+                done = self.on("server", verb)
+                self.assertEqual((done.returncode, done.stdout), (125, ""))
+                self.assertIn("does not accept the user or password", done.stderr)
+                self.assertIn("correct HOLDFAST_SERVICE_PASSWORD", done.stderr)
+                self.assertNotIn("retry", done.stderr)
+                self.assertEqual(done.stderr.count(self.address), 1, done.stderr)
+
     def test_both_are_for_admins(self):
         self.start()
         for verb in ("members", "drain"):

@@ -347,7 +347,10 @@ Result<ServiceShards> ask_for_shards(const redis::RedisAddress& address, base::B
 
 Result<std::string> ask_to_step_down(const redis::RedisAddress& address) {
   for (const port::Endpoint& each : address.nodes) {
-    if (!status_of_server(address, each).leads) continue;
+    const auto told = ask(address, each, {"INFO"});
+    // A log-in that one server refuses does not fit the others, either.
+    if (!told && told.error().code() == Errc::kPermissionDenied) return told.error();
+    if (!status_of(told, each).leads) continue;
     const std::string where = address.display() + " (" + each.text() + ")";
     const auto reply = ask(address, each, {"HF1", "step_down", "0"});
     if (!reply) return reply.error();
@@ -385,8 +388,10 @@ Result<std::string> drain_one(const redis::RedisAddress& address, const std::str
   auto link = OneServer::make(address, *which);
   if (!link) return link.error();
   const std::string where = address.display() + " (" + which->text() + ")";
-  const ServerStatus before = status_of(link->ask({"INFO"}), *which);
-  if (!before.trouble.empty()) return Error(Errc::kUnavailable, where + ": " + before.trouble);
+  const auto told = link->ask({"INFO"});
+  if (!told) return told.error();
+  const ServerStatus before = status_of(told, *which);
+  if (!before.trouble.empty()) return Error(Errc::kUnsupported, where + ": " + before.trouble);
   const auto asked = checked_call(link->ask({"HF1", "drain", "0"}), where);
   if (!asked) return asked.error();
   if (const auto ended = await_end(address, *which, *link, before, patience); !ended) {
