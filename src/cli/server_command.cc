@@ -120,30 +120,37 @@ Json to_json(const ServerStatus& server) {
 // Whether this server, which answers, does what its shards' clients need.
 bool serves(const ServerStatus& server) { return server.leads && server.journal_answers; }
 
-// These shards of several are served by none of these servers, and why.
-std::map<std::uint32_t, std::string> vacant_shards(const std::vector<ServerStatus>& servers) {
-  std::map<std::uint32_t, std::string> vacant;
+// Why none of these servers serves this shard of several; empty: one does.
+std::string why_vacant(const std::vector<ServerStatus>& servers, std::uint32_t shard) {
+  std::string why;
+  for (const ServerStatus& each : servers) {
+    if (std::find(each.led.begin(), each.led.end(), shard) == each.led.end()) continue;
+    if (serves(each)) return {};
+    why = printable(each.address) + " leads, and its journal does not answer";
+  }
+  if (!why.empty()) return why;
+  // Others may still name a leader of before, which says itself that it leads no more.
   for (const ServerStatus& each : servers) {
     const auto leaders = shard_leaders(each);
-    for (std::uint32_t shard = 0; shard < each.shards && each.shards > 1; ++shard) {
-      std::string& leader = vacant[shard];
-      if (leader.empty() && shard < leaders.size()) leader = leaders[shard];
-    }
-  }
-  for (const ServerStatus& each : servers) {
-    for (const std::uint32_t shard : each.led) {
-      if (serves(each)) vacant.erase(shard);
-    }
-  }
-  for (auto& [shard, why] : vacant) {
-    const std::string leader = std::exchange(why, "no server leads shard " + std::to_string(shard));
-    const auto found = std::find_if(servers.begin(), servers.end(), [&](const ServerStatus& each) {
-      return each.address == leader && !(each.trouble.empty() && each.journal_answers);
+    const auto last = std::find_if(servers.begin(), servers.end(), [&](const ServerStatus& other) {
+      return !other.trouble.empty() && shard < leaders.size() && other.address == leaders[shard];
     });
-    if (found == servers.end()) continue;
-    why = "shard " + std::to_string(shard) + " is not served: " + printable(leader) +
-          (found->trouble.empty() ? " leads it, and its journal does not answer"
-                                  : " leads it, and does not answer");
+    if (last == servers.end()) continue;
+    return printable(last->address) + " was last seen leading, and does not answer";
+  }
+  const bool journal_answers = std::any_of(
+      servers.begin(), servers.end(),
+      [](const ServerStatus& each) { return each.trouble.empty() && each.journal_answers; });
+  return journal_answers ? "no server leads" : "no server leads, and the journal does not answer";
+}
+
+// These shards of several are served by none of these servers, and why.
+std::map<std::uint32_t, std::string> vacant_shards(const std::vector<ServerStatus>& servers) {
+  std::uint32_t count = 1;
+  for (const ServerStatus& each : servers) count = std::max(count, each.shards);
+  std::map<std::uint32_t, std::string> vacant;
+  for (std::uint32_t shard = 0; count > 1 && shard < count; ++shard) {
+    if (std::string why = why_vacant(servers, shard); !why.empty()) vacant[shard] = std::move(why);
   }
   return vacant;
 }
@@ -154,6 +161,31 @@ std::string disk_note(const ServerStatus& server) {
   return printable(server.address) + ": the journal's disk, or etcd's quota, is " +
          std::to_string(server.disk_percent) +
          " % full. When it is full, no lock is granted: make room\n";
+}
+
+// "0-3, 6" of numbers in their order.
+std::string ranges(const std::vector<std::uint32_t>& numbers) {
+  std::string text;
+  for (std::size_t first = 0; first < numbers.size();) {
+    std::size_t last = first;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    text += (text.empty() ? "" : ", ") + std::to_string(numbers[first]);
+    if (last > first) text += "-" + std::to_string(numbers[last]);
+    first = last + 1;
+  }
+  return text;
+}
+
+// One line for each reason.
+std::string sentences(const std::map<std::uint32_t, std::string>& vacant) {
+  std::map<std::string, std::vector<std::uint32_t>> by_reason;
+  for (const auto& [shard, why] : vacant) by_reason[why].push_back(shard);
+  std::string text;
+  for (const auto& [why, shards] : by_reason) {
+    text += (shards.size() == 1 ? "shard " : "shards ") + ranges(shards) +
+            (shards.size() == 1 ? " is" : " are") + " not served: " + why + "\n";
+  }
+  return text;
 }
 
 // 0: one of them serves, and so does one for each shard. 1: otherwise.
@@ -176,10 +208,8 @@ int show_status(const ServerToolOptions& options, const std::vector<ServerStatus
   }
   json["vacant_shards"] = Json::array();
   const auto vacant = vacant_shards(servers);
-  for (const auto& [shard, why] : vacant) {
-    json["vacant_shards"].push_back(shard);
-    notes += why + "\n";
-  }
+  for (const auto& [shard, why] : vacant) json["vacant_shards"].push_back(shard);
+  notes += sentences(vacant);
   const bool served = vacant.empty() && std::any_of(servers.begin(), servers.end(), serves);
   const int told =
       answer(options.common, json, table.to_string(colour_wanted(), terminal_width()) + notes);

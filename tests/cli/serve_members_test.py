@@ -277,7 +277,10 @@ class ShardsTest(ServeCase):
             self.assertEqual(done.returncode, 1, done.stdout)
             self.assertEqual(len(json.loads(done.stdout)["vacant_shards"]), 2, done.stdout)
             text = self.holdfast("server", "status", url, timeout=PATIENCE).stdout
-            self.assertEqual(text.count(f"is not served: {dead} leads it, and does not answer"), 2, text)
+            said = re.findall(r"(?m)^shards? \d.*", text)
+            self.assertEqual(len(said), 1, text)
+            self.assertRegex(said[0], r"^shards \d[-,] ?\d are not served: "
+                             rf"{dead} was last seen leading, and does not answer$")
         members = json.loads(self.ok("server", "members", "--json", f"holdfast://{left}").stdout)["members"]
         troubles = {each["address"]: each["trouble"] for each in members}
         self.assertEqual(troubles[left], "")
@@ -318,6 +321,29 @@ class ShardsTest(ServeCase):
         self.assertEqual(watch.wait(timeout=PATIENCE), 0)
         self.assertEqual({each["name"] for each in json.loads(self.ok("ls", "--json").stdout)},
                          set(leases) - {min(seen), hidden})
+
+
+class SilentJournalTest(ServeCase):
+    def test_shards_that_share_a_reason_are_told_together_and_no_server_both_leads_and_does_not(self):
+        etcd = Etcd()
+        self.addCleanup(etcd.stop)
+        self.env["HOLDFAST_ETCD_PASSWORD"] = etcd.facts["secret"]
+        said = [self.serve("--listen", "127.0.0.1:0", "--journal", etcd.journal("2s"), "--shards", "4")[1]
+                for _ in range(2)]
+        url = "holdfast://" + ",".join(each["address"] for each in said)
+
+        def status():
+            return json.loads(self.holdfast("server", "status", "--json", url, timeout=PATIENCE).stdout)
+
+        self.until(lambda: not status()["vacant_shards"], "each shard is led")
+        os.kill(etcd.facts["pid"], signal.SIGSTOP)
+        self.addCleanup(os.kill, etcd.facts["pid"], signal.SIGCONT)
+        self.until(lambda: [each["leading"] for each in status()["servers"]] == [0, 0], "their leases are over")
+        self.assertEqual(status()["vacant_shards"], [0, 1, 2, 3])
+        text = self.holdfast("server", "status", url, timeout=PATIENCE).stdout
+        self.assertEqual(text.count("leads 0 of 4"), 2, text)
+        self.assertEqual(re.findall(r"(?m)^shard.*", text),
+                         ["shards 0-3 are not served: no server leads, and the journal does not answer"])
 
 
 class RightsTest(AccessCase):
