@@ -93,6 +93,9 @@ struct ClientOptions {
   std::vector<NameDefaults> names{};
   // Longest time that one request to the store may take; at most 24 hours.
   std::chrono::milliseconds request_timeout{5'000};
+  // Longest time that Client::connect() may take to reach the store; at most 24 hours. If the URL
+  // has open_timeout=, the shorter one counts. Zero: the URL's, or the store's own.
+  std::chrono::milliseconds open_timeout{0};
   // This client's name, shown to people. Empty: made from host, pid and random digits.
   std::string owner{};
   // Shown as the program's name. Empty: read from the process.

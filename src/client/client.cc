@@ -40,13 +40,17 @@ constexpr port::UrlOption kCommonOptions[] = {
     port::text_option("ns", "what all names of locks begin with"),
 };
 
-Result<void> take_open_timeout(port::StoreUrl& url, session::CoreOptions& options) {
+// The shorter one counts of the program's limit and the URL's.
+Result<void> take_open_timeout(port::StoreUrl& url, std::chrono::milliseconds& limit) {
+  constexpr std::chrono::milliseconds kNone{};
   const auto taken = port::UrlOptions::take(url, "store", kOpenTimeout);
   if (!taken) return taken.error();
+  if (limit < kNone) return Error(Errc::kInvalidArgument, "open_timeout must not be below zero");
   if (taken->has("open_timeout")) {
-    options.open_timeout = std::min<std::chrono::milliseconds>(taken->time("open_timeout"),
-                                                               session::Core::kLongestRequest);
+    const std::chrono::milliseconds its = taken->time("open_timeout");
+    limit = limit == kNone ? its : std::min(limit, its);
   }
+  limit = std::min<std::chrono::milliseconds>(limit, session::Core::kLongestRequest);
   return {};
 }
 
@@ -91,9 +95,11 @@ Result<std::shared_ptr<session::Core>> open_core(std::string_view url_text, Clie
   auto factory = client::find_store(url->scheme);
   if (!factory) return factory.error();
   session::CoreOptions core_options;
-  if (auto taken = take_open_timeout(*url, core_options); !taken) return taken.error();
-  core_options.store_url = url->redacted();
   core_options.client = std::move(options);
+  if (auto taken = take_open_timeout(*url, core_options.client.open_timeout); !taken) {
+    return taken.error();
+  }
+  core_options.store_url = url->redacted();
   core_options.schema = schema;
   core_options.chain = chain;
   core_options.servers = servers;
@@ -172,7 +178,8 @@ Result<IdsOpening> read_ids_url(const std::string& url_text) {
   const auto factory = client::find_store(url->scheme);
   if (!factory) return factory.error();
   session::CoreOptions common;
-  if (auto taken = take_open_timeout(*url, common); !taken) return taken.error();
+  std::chrono::milliseconds limit{};
+  if (auto taken = take_open_timeout(*url, limit); !taken) return taken.error();
   if (auto taken = take_common_options(*url, common); !taken) return taken.error();
   IdsOpening opening;
   opening.factory = *factory;
@@ -180,8 +187,8 @@ Result<IdsOpening> read_ids_url(const std::string& url_text) {
   opening.kind = store_of_url(url_text);
   opening.name_space = common.name_space;
   opening.context.name_space = common.name_space;
-  const bool limited = common.open_timeout > std::chrono::milliseconds::zero();
-  opening.context.open_by = base::BootClock::now() + (limited ? common.open_timeout : kOpening);
+  if (limit == std::chrono::milliseconds::zero()) limit = kOpening;
+  opening.context.open_by = base::BootClock::now() + limit;
   opening.context.find = &client::find_store;
   // Servers are asked over a loop; only those have a log-in.
   if (opening.kind->login != StoreLogin::kNone) {

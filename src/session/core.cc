@@ -33,7 +33,7 @@ Result<std::shared_ptr<Core>> Core::make(port::StoreFactory factory, port::Store
   context.chain = core->options_.chain;
   context.servers = core->options_.servers;
   context.find = core->options_.find_store;
-  const auto open_timeout = core->options_.open_timeout;
+  const auto open_timeout = core->options_.client.open_timeout;
   if (open_timeout > open_timeout.zero()) context.open_by = base::BootClock::now() + open_timeout;
   auto store = factory(std::move(url), context);
   if (!store) return store.error();

@@ -39,12 +39,11 @@ struct CoreOptions {
   std::string store_url;   // Redacted: for messages.
   std::string name_space;  // Put before every name, with a '/'.
   ClientOptions client;
-  bool url_has_ttl = false;                   // client.default_ttl is the URL's.
-  bool outlasts_first = false;                // See AcquireFsm::Terms.
-  std::chrono::milliseconds open_timeout{0};  // For make(); zero: the store's own.
-  port::SchemaJob* schema = nullptr;          // For make(), instead of a store.
-  port::ChainJob* chain = nullptr;            // The same.
-  port::ServersJob* servers = nullptr;        // The same.
+  bool url_has_ttl = false;             // client.default_ttl is the URL's.
+  bool outlasts_first = false;          // See AcquireFsm::Terms.
+  port::SchemaJob* schema = nullptr;    // For make(), instead of a store.
+  port::ChainJob* chain = nullptr;      // The same.
+  port::ServersJob* servers = nullptr;  // The same.
   Result<port::StoreFactory> (*find_store)(std::string_view scheme) = nullptr;
 };
 

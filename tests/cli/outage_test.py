@@ -92,7 +92,9 @@ class ServiceTest(OutageCase):
 
     def test_a_url_cannot_lengthen_the_wait(self):
         url = f"{self.url},127.0.0.1:1?open_timeout=1h"
-        self.refused(VERBS[0], "--wait", "1s", within=8, env={**self.env, "HOLDFAST_STORE": url})
+        for url in (url, url.replace("_", "%5F")):
+            said = self.refused(VERBS[0], "--wait", "1s", within=8, env={**self.env, "HOLDFAST_STORE": url})
+            self.assertIn("Is it up and reachable?", said)
 
     def test_what_waiting_cannot_mend_fails_at_once(self):
         self.start()

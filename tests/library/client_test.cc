@@ -173,6 +173,8 @@ TEST_P(ClientTest, UnknownUrlsAndOptionsAreRefused) {
   EXPECT_TRUE(fails_with(Client::connect(url("colour=red")), Errc::kInvalidArgument));
   EXPECT_TRUE(fails_with(Client::connect(url("open_timeout=0")), Errc::kInvalidArgument));
   EXPECT_TRUE(Client::connect(url("open_timeout=1h")));
+  EXPECT_TRUE(Client::connect(url("open_timeout=1h"), {.open_timeout = 2h}));
+  EXPECT_TRUE(fails_with(Client::connect(url(), {.open_timeout = -1s}), Errc::kInvalidArgument));
   EXPECT_TRUE(fails_with(Client::connect("nonsense"), Errc::kInvalidArgument));
   EXPECT_FALSE(Client::connect("carrier-pigeon:coop"));
   const auto ttl = Client::connect(url("ttl=soon"));

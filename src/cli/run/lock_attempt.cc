@@ -8,7 +8,6 @@
 #include <array>
 #include <chrono>
 #include <condition_variable>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -58,23 +57,6 @@ constexpr Duration kLeastRest = 20ms;
 constexpr Duration kStorePatience = 60s;
 constexpr Duration kFirstPause = 100ms;
 constexpr Duration kLongestPause = 1s;
-
-// A caller with a short wait hears within it that nobody answers.
-std::string opened_within(std::string url, Duration limit) {
-  constexpr std::string_view kOption = "open_timeout=";
-  const auto own = url_option(url, "open_timeout");
-  if (own) {
-    const auto chosen = parse_duration(*own);
-    if (!chosen || *chosen <= limit) return url;  // The client reports a wrong one.
-  } else {
-    limit = std::min(limit, kMostOpening);
-  }
-  const std::string option = std::string(kOption) + std::to_string(limit.count()) + "ms";
-  if (!own) return url + (url.find('?') == url.npos ? "?" : "&") + option;
-  const std::size_t at = url.find(kOption, url.find('?'));
-  if (at == url.npos) return url;  // It is written in another way.
-  return url.replace(at, std::min(url.find('&', at), url.size()) - at, option);
-}
 
 std::int64_t steady_ms() {
   return std::chrono::floor<Duration>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -135,13 +117,15 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
 }
 
 Result<void> LockAttempt::open(const std::shared_ptr<Shared>& shared) const {
-  std::string url = request_.store.url;
+  const std::string& url = request_.store.url;
+  ClientOptions options;
+  // A caller with a short wait hears within it that nobody answers.
   if (waits_for_store() && request_.lock.wait) {
     // A distant store has two seconds, however short the wait is.
     const Duration least = std::max(kLeastOpening - passed(), Duration(1));
-    url = opened_within(std::move(url), std::max(*request_.lock.wait - passed(), least));
+    const Duration most = url_option(url, "open_timeout") ? Duration::max() : kMostOpening;
+    options.open_timeout = std::clamp(*request_.lock.wait - passed(), least, most);
   }
-  ClientOptions options;
   options.program = request_.program;
   const Narrator::Setup& setup = narrator_.setup();
   options.owner = setup.who.owner;
