@@ -125,15 +125,17 @@ class ServiceTest(OutageCase):
             self.assertIn("another lock service answers here", waiter.errors())
         self.ok("run", "--wait", "5s", "job", "--", "true")
 
-    def test_a_signal_is_told_while_the_server_hangs(self):
+    def test_a_signal_is_told_and_ends_a_command_at_once_while_the_server_hangs(self):
         self.start()
         self.server.send_signal(signal.SIGSTOP)
         try:
             running = harness.Running(self, ["job", "--", "true"], verb="run")
             self.until(lambda: is_connected_to(self.port), "it is connected")
+            signalled = time.monotonic()
             running.signal(signal.SIGTERM)
             self.assertEqual(running.event("cancelled")["signal"], "TERM")
             self.assertEqual(running.status(), 128 + signal.SIGTERM)
+            self.assertLess(time.monotonic() - signalled, 1, "nothing was asked for, and nothing is taken back")
         finally:
             self.server.send_signal(signal.SIGCONT)
 

@@ -50,6 +50,8 @@ namespace {
 constexpr Duration kLeastOpening = 2s;
 // A person who waits for longer is told why.
 constexpr Duration kMostOpening = 10s;
+// Where nothing has to be taken back, such as while the store is opened.
+constexpr Duration kToStop = 200ms;
 // Too little for another request.
 constexpr Duration kLeastRest = 20ms;
 // Without a limit of the wait: a store that is away for longer, or that is not there at all, is an
@@ -99,6 +101,12 @@ void LockAttempt::hold_up(Shared& shared, std::string why) {
     shared.held_up = std::move(why);
   }
   shared.bell.ring();
+}
+
+bool LockAttempt::begin_to_ask(Shared& shared, const std::stop_token& cancel) {
+  const std::lock_guard guard(shared.mutex);
+  if (cancel.stop_requested()) return false;
+  return shared.asked = true;
 }
 
 Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
@@ -169,6 +177,7 @@ Result<Lease> LockAttempt::ask_once(const std::shared_ptr<Shared>& shared,
     shared->around = (*around)->holder;
     return self_deadlock(**around, name);
   }
+  if (!begin_to_ask(*shared, cancel)) return Error(Errc::kCancelled, "the wait was cancelled");
   AcquireOptions how = options_of(shared, std::move(cancel));
   if (request_.fit) {
     if (const auto fits = request_.fit(client.guarantees(), how); !fits) return fits.error();
@@ -240,6 +249,11 @@ std::optional<AttemptOutcome> LockAttempt::look_around(int guard_fd) {
   return stopped;
 }
 
+bool LockAttempt::has_asked() const {
+  const std::lock_guard guard(shared_->mutex);
+  return shared_->asked;
+}
+
 void LockAttempt::ask_aside(const std::shared_ptr<Shared>& shared, std::stop_token cancel) const {
   try {
     shared->result.emplace(ask(shared, std::move(cancel)));
@@ -272,8 +286,9 @@ AttemptOutcome LockAttempt::take(int guard_fd) {
   if (stopped) {
     cancel.request_stop();
     // Leaving the queue needs a request, and a hanging store must not delay us.
+    const Duration patience = has_asked() ? 3s : kToStop;
     pollfd bell{shared_->bell.fd(), POLLIN, 0};
-    const auto until = std::chrono::steady_clock::now() + 3s;
+    const auto until = std::chrono::steady_clock::now() + patience;
     while (!shared_->done && std::chrono::steady_clock::now() < until) {
       ::poll(&bell, 1, 100);
       shared_->bell.quiet();

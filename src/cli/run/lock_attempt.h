@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "holdfast/client.h"
@@ -83,6 +84,7 @@ class LockAttempt {
     std::optional<LockInfo> closed;            // By a lock-delay alone, after a try without a wait.
     std::mutex mutex;
     std::optional<std::string> held_up;  // Why the store could not be asked at first.
+    bool asked = false;                  // For the lock: that has to be taken back.
     Bell bell;
     std::atomic<bool> done{false};
   };
@@ -98,10 +100,13 @@ class LockAttempt {
     return std::chrono::floor<Duration>(std::chrono::steady_clock::now() - begun_);
   }
   static void hold_up(Shared& shared, std::string why);
+  // False: cancelled, and nothing was asked for.
+  static bool begin_to_ask(Shared& shared, const std::stop_token& cancel);
   // ask(), in a thread of its own: nothing gets out of it but the result.
   void ask_aside(const std::shared_ptr<Shared>& shared, std::stop_token cancel) const;
   // The outcome if something ends the wait from outside; nullopt: nothing yet.
   std::optional<AttemptOutcome> look_around(int guard_fd);
+  bool has_asked() const;
   void tell_waiting();
   void tell_held_up();
   Duration opens_in() const;
