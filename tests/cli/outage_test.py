@@ -181,6 +181,17 @@ class TakeOverTest(OutageCase):
             self.servers[said["address"]] = server
         self.env["HOLDFAST_STORE"] = "holdfast://" + ",".join(self.servers)
         self.ok("run", "job", "--", "true")
+        return etcd
+
+    def test_a_command_that_does_not_wait_says_what_does_not_answer_and_who_tells_more(self):
+        etcd = self.lead("1")
+        etcd.signal(signal.SIGSTOP)
+        try:
+            said = self.refused(VERBS[0], "--no-wait", within=20)
+        finally:
+            etcd.signal(signal.SIGCONT)
+        self.assertIn("the store does not answer, and did not confirm that the request was taken back", said)
+        self.assertIn("'holdfast server status' tells whether its servers and their journal answer", said)
 
     def leader(self):
         for address in self.servers:

@@ -29,6 +29,9 @@ class Etcd:
             sys.exit(77 if self.process.returncode == 77 else 1)
         self.facts = json.loads(line)
 
+    def signal(self, signal_number):
+        os.kill(self.facts["pid"], signal_number)
+
     def journal(self, leadership="2s"):
         return f"etcd://{self.facts['user']}{self.facts['place']}?leadership={leadership}"
 
@@ -336,8 +339,8 @@ class SilentJournalTest(ServeCase):
             return json.loads(self.holdfast("server", "status", "--json", url, timeout=PATIENCE).stdout)
 
         self.until(lambda: not status()["vacant_shards"], "each shard is led")
-        os.kill(etcd.facts["pid"], signal.SIGSTOP)
-        self.addCleanup(os.kill, etcd.facts["pid"], signal.SIGCONT)
+        etcd.signal(signal.SIGSTOP)
+        self.addCleanup(etcd.signal, signal.SIGCONT)
         self.until(lambda: [each["leading"] for each in status()["servers"]] == [0, 0], "their leases are over")
         self.assertEqual(status()["vacant_shards"], [0, 1, 2, 3])
         text = self.holdfast("server", "status", url, timeout=PATIENCE).stdout

@@ -27,7 +27,8 @@ std::string_view next_step(Errc code) {
   switch (code) {
     case Errc::kUnavailable:
       return "Is it up and reachable? 'holdfast doctor' looks closer; retrying is safe.";
-    case Errc::kOutcomeUnknown: return "'holdfast inspect NAME' tells who holds it.";
+    case Errc::kOutcomeUnknown:
+      return "'holdfast doctor' looks closer; 'holdfast inspect NAME' tells who holds it.";
     case Errc::kPermissionDenied: return "Fix that, or name another store with --store.";
     case Errc::kUnsupported: return "'holdfast doctor' lists what this store can do.";
     case Errc::kQueueFull: return "Try later.";
@@ -108,6 +109,10 @@ std::string_view next_step(const Error& error, const std::string& store) {
   const bool is_here = kind != nullptr && !kind->over_network;  // Neither up nor away.
   if (error.code() == Errc::kUnavailable && is_here) {
     return "'holdfast doctor' looks closer; retrying is safe.";
+  }
+  if (error.code() == Errc::kOutcomeUnknown && kind != nullptr && kind->is_service) {
+    return "'holdfast server status' tells whether its servers and their journal answer; once they "
+           "do, 'holdfast inspect NAME' tells who holds it.";
   }
   // The URL of a password with a '/', say: nothing of it is shown.
   if (store.ends_with("(not shown)")) {

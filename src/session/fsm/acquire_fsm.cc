@@ -75,6 +75,7 @@ AcquireFsm::Action AcquireFsm::on_reply(BootInstant now,
   if (phase_ == Phase::kLeaving) {
     // The wait has ended already. The answer only shows whether the store could be reached.
     if (!reply && reply.error().code() == Errc::kUnavailable) unreached_ = reply.error();
+    if (!reply) note(reply.error());
     return {};
   }
   if (phase_ == Phase::kDone) return {};
@@ -162,6 +163,7 @@ AcquireFsm::Action AcquireFsm::on_waiting(BootInstant now, const port::Acquisiti
 AcquireFsm::Action AcquireFsm::on_failed_reply(BootInstant now, const Error& error) {
   const bool unknown = error.code() == Errc::kOutcomeUnknown;
   const bool passing = detail::is_transient(error.code());
+  note(error);
   if (phase_ == Phase::kAsking) {
     // A first request that was surely not applied fails, unless the terms say otherwise: the caller
     // knows best whether to retry. One that may have been applied is asked again with the same id,
@@ -188,6 +190,10 @@ AcquireFsm::Action AcquireFsm::on_failed_reply(BootInstant now, const Error& err
   if (wait_over(now)) return leave(now, Errc::kTimedOut);
   sleep_until(now + std::min(terms_.heartbeat, kRetryPause * 4));
   return {};
+}
+
+void AcquireFsm::note(const Error& error) {
+  if (detail::is_transient(error.code())) passing_ = error;
 }
 
 // Once queued, the caller waits out a store outage as it would wait for the lock. It keeps its id
@@ -218,10 +224,7 @@ AcquireFsm::Action AcquireFsm::on_timer(BootInstant now) {
   if (phase_ == Phase::kDone || phase_ == Phase::kIdle || now < wake_at_) return {};
   if (phase_ == Phase::kLeaving) {
     if (now >= leave_until_) {
-      return fail({Errc::kOutcomeUnknown,
-                   (leaving_error_ ? leaving_error_->message() + "; " : std::string()) +
-                       "the store did not confirm that the wait was given up; the lock may be held "
-                       "for up to one more ttl"});
+      return fail(unconfirmed());
     }
     sleep_until(std::min(leave_until_, now + kRetryPause * 4));
     return in_flight_ ? Action{} : Action{Step::kSendCancel, 0, false};
@@ -288,6 +291,7 @@ AcquireFsm::Action AcquireFsm::on_cancel_reply(BootInstant now,
                                  "even be granted the lock, for up to one more ttl"});
   }
   if (code == Errc::kUnavailable) unreached_ = reply.error();
+  note(reply.error());
   sleep_until(std::min(leave_until_, now + kRetryPause));
   return {};
 }
@@ -311,6 +315,16 @@ AcquireFsm::Action AcquireFsm::left() {
   }
   return fail({leaving_why_,
                leaving_why_ == Errc::kClosed ? "the client was closed" : "the wait was cancelled"});
+}
+
+// The store's own words say whether it is out of reach, without a majority, or just silent.
+Error AcquireFsm::unconfirmed() const {
+  const std::optional<Error>& why = leaving_error_ ? leaving_error_ : passing_;
+  return {Errc::kOutcomeUnknown,
+          (why ? why->message() + "; the store did not confirm that the "
+               : std::string("the store does not answer, and did not confirm that the ")) +
+              (terms_.may_wait ? "wait was given up" : "request was taken back") +
+              "; the lock may be held for up to one more ttl"};
 }
 
 std::string AcquireFsm::still_closed() const {

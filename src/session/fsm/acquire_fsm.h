@@ -101,6 +101,8 @@ class AcquireFsm {
   Action outlast(BootInstant now, const Error& error);
   Action leave(BootInstant now, Errc why);
   Action left();
+  void note(const Error& error);
+  Error unconfirmed() const;
   std::string still_closed() const;
   Action fail(Error error);
   void sleep_until(BootInstant at);
@@ -126,6 +128,7 @@ class AcquireFsm {
   Errc leaving_why_ = Errc::kCancelled;
   bool leaving_busy_ = false;           // The same for an end that is no failure.
   std::optional<Error> unreached_;      // The store was out of reach when it was asked last.
+  std::optional<Error> passing_;        // The last failure that may pass.
   std::optional<Error> leaving_error_;  // Set: what to fail with once the store has confirmed.
   std::optional<Error> error_;
 };

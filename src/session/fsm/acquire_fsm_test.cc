@@ -340,6 +340,9 @@ TEST(AcquireFsmTest, ACancelThatFailsIsRepeatedUntilPatienceEnds) {
   ASSERT_EQ(fsm.on_cancel_reply(at(1100ms), unavailable()).step, Step::kWait);
   EXPECT_EQ(fsm.on_timer(at(3s)).step, Step::kFailed);
   EXPECT_EQ(fsm.error()->code(), Errc::kOutcomeUnknown);
+  EXPECT_TRUE(fsm.error()->message().starts_with(
+      "no route; the store did not confirm that the wait was given up"))
+      << fsm.error()->message();
 }
 
 TEST(AcquireFsmTest, ASilentCancelEndsWithPatienceToo) {
@@ -347,6 +350,8 @@ TEST(AcquireFsmTest, ASilentCancelEndsWithPatienceToo) {
   ASSERT_EQ(fsm.on_cancel(at(1s), Errc::kCancelled).step, Step::kSendCancel);
   while (fsm.wake_at() < at(3s)) ASSERT_EQ(fsm.on_timer(fsm.wake_at()).step, Step::kWait);
   EXPECT_EQ(fsm.on_timer(at(3s)).step, Step::kFailed);
+  EXPECT_TRUE(fsm.error()->message().starts_with("the store does not answer, and did not confirm"))
+      << fsm.error()->message();
 }
 
 TEST(AcquireFsmTest, ASecondCancelChangesNothing) {
@@ -428,6 +433,9 @@ TEST(AcquireFsmTest, ATryWhoseRepetitionIsNotAnsweredEndsInItsTime) {
   EXPECT_EQ(fsm.on_timer(at(3s)).step, Step::kSendCancel);
   EXPECT_EQ(fsm.on_timer(at(5s)).step, Step::kFailed);
   EXPECT_EQ(fsm.error()->code(), Errc::kOutcomeUnknown);
+  EXPECT_TRUE(fsm.error()->message().starts_with(
+      "no reply; the store did not confirm that the request was taken back"))
+      << fsm.error()->message();
 }
 
 TEST(AcquireFsmTest, ARequestThatWentOutElsewhereIsRepeatedAndItsLeaseCountsFromThere) {
