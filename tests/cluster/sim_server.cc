@@ -18,7 +18,7 @@ constexpr Nanos kBetweenConfirms = 100ms;
 constexpr Nanos kTick = 50ms;
 
 // Small, so that a run has many parts and snapshots.
-constexpr std::size_t kLargestPart = 250;
+constexpr std::size_t kLargestPart = 220;
 constexpr server::Compactor::Settings kSnapshots{.bytes = 1'200, .chunk = 300};
 
 stores::etcd::JournalSettings settings_with(

@@ -366,7 +366,8 @@ TEST(ServiceClusterTest, WithoutRoomNothingIsGrantedAndLeasesGoOn) {
   EXPECT_FALSE(fires(lease->lost(), 8s)) << "longer than its ttl";
   EXPECT_TRUE(lease->held());
   EXPECT_TRUE(cluster[0].leads());
-  const auto current = one.check("a", lease->token());
+  // The first client's connection waits for the answer about "b".
+  const auto current = connect(cluster.url()).check("a", lease->token());
   ASSERT_TRUE(current) << current.error().message();
   EXPECT_TRUE(*current) << "a write that takes no room proves the lead";
   // As etcd's manual says.
