@@ -124,11 +124,9 @@ std::string address_of(const tcp::acceptor& acceptor) {
 }
 
 std::string lack_of_files(const std::error_code& error) {
-  if (error != std::errc::too_many_files_open &&
-      error != std::errc::too_many_files_open_in_system) {
-    return {};
-  }
-  return error == std::errc::too_many_files_open
+  // Asio's errors have a category of its own, which the standard's conditions do not match.
+  if (error.value() != EMFILE && error.value() != ENFILE) return {};
+  return error.value() == EMFILE
              ? ". New clients wait. Raise the limit of open files: LimitNOFILE= in a systemd unit, "
                "or 'ulimit -Hn' in the shell that starts the server; a client needs four"
              : ". New clients wait. Raise the kernel's limit, fs.file-max";
