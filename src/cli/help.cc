@@ -432,9 +432,9 @@ of --store. On a server with users all of them but status ask for the right `adm
                     hash; servers, each with address and trouble, or address, leads, leader,
                     version, journal_id, term, pid, uptime_s, connections, holders, waiters,
                     journal_answers, full, disk_percent, quiet_s (grants nothing for so long),
-                    shards, leading (how many), shard_leaders (of several), and vacant_shards;
-                    members, each with address, version, leads, shards, since, trouble (why it does
-                    not answer); stepped_down and leader; or drained, the address
+                    shards, leading (how many), shard_leaders (of several), vacant_shards, and
+                    one_service (false: they are of several); members, each with address, version,
+                    leads, shards, since, trouble; stepped_down and leader; or drained, the address
   --log-format F    the format of stderr: text, json or logfmt
   -q, --quiet       print failures only
 

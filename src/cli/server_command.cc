@@ -163,6 +163,25 @@ std::string disk_note(const ServerStatus& server) {
          " % full. When it is full, no lock is granted: make room\n";
 }
 
+// Two of these servers that are of different services; empty: none are. Each client uses the one
+// that it reaches, so two of them hold the same lock.
+std::string strangers(const std::vector<ServerStatus>& servers) {
+  const ServerStatus* first = nullptr;
+  for (const ServerStatus& each : servers) {
+    if (!each.trouble.empty()) continue;
+    // A server that stands by does not tell its journal, and each of several shards has its own.
+    const bool tells = each.leads && each.shards == 1;
+    if (first != nullptr && (each.shards != first->shards ||
+                             (tells && each.journal_id != first->journal_id))) {
+      return printable(first->address) + " and " + printable(each.address) +
+             " are of different lock services, and do not exclude each other's clients: name the "
+             "servers of one\n";
+    }
+    if (tells || (first == nullptr && each.shards > 1)) first = &each;
+  }
+  return {};
+}
+
 // "0-3, 6" of numbers in their order.
 std::string ranges(const std::vector<std::uint32_t>& numbers) {
   std::string text;
@@ -210,7 +229,11 @@ int show_status(const ServerToolOptions& options, const std::vector<ServerStatus
   const auto vacant = vacant_shards(servers);
   for (const auto& [shard, why] : vacant) json["vacant_shards"].push_back(shard);
   notes += sentences(vacant);
-  const bool served = vacant.empty() && std::any_of(servers.begin(), servers.end(), serves);
+  const std::string mixed = strangers(servers);
+  notes += mixed;
+  json["one_service"] = mixed.empty();
+  const bool served =
+      mixed.empty() && vacant.empty() && std::any_of(servers.begin(), servers.end(), serves);
   const int told =
       answer(options.common, json, table.to_string(colour_wanted(), terminal_width()) + notes);
   return told == 0 && !served ? 1 : told;

@@ -499,6 +499,19 @@ class FolderTest(ServeCase):
                                        *arguments)
         return said
 
+    def test_status_notices_servers_of_different_services(self):
+        self.start()
+        self.ok("server", "status")
+        other, said = self.serve("--listen", "127.0.0.1:0", "--data", self.path("another"))
+        both = f"{self.url},{said['address']}"
+        done = self.holdfast("server", "status", both)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("are of different lock services", done.stdout)
+        self.assertFalse(json.loads(self.holdfast("server", "status", "--json", both).stdout)["one_service"])
+        other.kill()
+        other.wait()
+        self.assertTrue(json.loads(self.holdfast("server", "status", "--json", both).stdout)["one_service"])
+
     def test_a_deleted_lock_file_lets_no_second_server_in(self):
         self.start()
         holder = self.holder("job", ttl="2s")  # It only renews from now on.

@@ -253,6 +253,23 @@ TEST_F(AccessTest, EveryCommandLooksAtTheRightsToItsKeys) {
   EXPECT_TRUE(as("viewer")->ask(request({"HF1", "list", "0", "", "9", ""})).starts_with("-NOPERM"));
 }
 
+// Numbers of ids, and the texts beside them.
+TEST_F(AccessTest, IdsNeedTheRightToTheirName) {
+  start("app @ acquire:ids/orders acquire:ids/orders/*\n");
+  const auto all = [](const std::string& name) {
+    return std::vector<Words>{{"INCR", name},
+                              {"INCRBY", name, "5"},
+                              {"HF1", "kept", "1", "hf1:{" + name + "}"},
+                              {"HF1", "keep", "1", "hf1:{" + name + "}", "0", "text"}};
+  };
+  for (const Words& each : all("ids/orders")) {
+    EXPECT_FALSE(as("app")->ask(request(each)).starts_with("-NOPERM ")) << each[0] << ' ' << each[1];
+  }
+  for (const Words& each : all("ids/invoices")) {
+    EXPECT_TRUE(as("app")->ask(request(each)).starts_with("-NOPERM ")) << each[0] << ' ' << each[1];
+  }
+}
+
 TEST_F(AccessTest, OneForbiddenLockOfARenewalCostsTheOthersNothing) {
   start("app @ acquire:mine\nother @ acquire:theirs\n");
   const auto app = as("app");
