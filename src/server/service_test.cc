@@ -210,8 +210,7 @@ TEST(ServiceTest, OperatorsAreWarnedWhenTheDiskIsNearlyFullAndWhenItHasRoomAgain
   auto made = std::make_unique<testing::SimJournal>(disk);
   testing::SimJournal& journal = *made;
   std::vector<std::string> warnings;
-  Node node(std::move(made),
-            {.warn = [&](const std::string& what) { warnings.push_back(what); }});
+  Node node(std::move(made), {.warn = [&](const std::string& what) { warnings.push_back(what); }});
   ASSERT_TRUE(node.started);
   // The warnings so far, once the service has seen that so much is in use.
   const auto warned_at = [&](std::uint64_t percent) {
