@@ -38,7 +38,7 @@ class Effects final : public server::RecordVisitor {
 };
 
 // Two clocks differ by less than that.
-Nanos surely(Duration length) { return Nanos(length) - Nanos(length) / 100; }
+Nanos surely(Nanos length) { return length - length / 100; }
 
 }  // namespace
 
@@ -82,7 +82,10 @@ std::size_t Crowd::add(const std::string& name, const std::string& client) {
       client.empty() && dice.one_in(4) ? machine::Mode::shared() : machine::Mode::exclusive();
   one.ttl = std::chrono::milliseconds(500 + dice.below(dice.one_in(2) ? 2'000 : 6'000));
   one.waiter_ttl = std::min<Duration>(one.ttl, std::chrono::milliseconds(500 + dice.below(1500)));
-  if (client.empty() && dice.one_in(3)) one.server = dice.draw();
+  one.lengthens = dice.one_in(2);
+  one.stays = client.empty() && dice.one_in(3);
+  one.loyal = client.empty() && dice.one_in(2);
+  if (one.loyal && dice.one_in(2)) one.server = dice.draw();
   one.sent.push_back(world_.now);
   acquisitions_.push_back(one);
   return acquisitions_.size() - 1;
@@ -92,7 +95,7 @@ void Crowd::take_turn(std::size_t at) {
   if (gone_) return;
   Acquisition& one = acquisitions_[at];
   if (one.believed && world_.now >= one.believed_until) one.closed = true;
-  if (world_.dice.one_in(one.believed ? 8 : 25)) one.closed = true;
+  if (world_.dice.one_in(!one.believed ? 25 : one.stays ? 80 : 8)) one.closed = true;
   const bool silent = one.closed && world_.dice.one_in(12);  // It was killed.
   if (one.closed && (silent || ++one.farewells > kFarewells)) {
     if (acquisitions_.size() < kMostAcquisitions) {
@@ -110,7 +113,7 @@ void Crowd::speak(std::size_t at) {
     return send({at, Kind::kAcquire, 0, {}});
   }
   Message renewal{at, Kind::kRenew, one.sent.size(), one.ttl};
-  if (world_.dice.one_in(4)) {
+  if (one.lengthens && world_.dice.one_in(3)) {
     renewal.length = one.ttl + Duration(std::chrono::seconds(1 + world_.dice.below(4)));
   }
   one.sent.push_back(world_.now);
@@ -146,36 +149,52 @@ void Crowd::send(const Message& message) {
 
 // --- At the servers.
 
-void Crowd::submit(server::Shard& shard, Instant boot, const Message& message) {
+void Crowd::submit(server::Shard& shard, Instant boot, std::uint64_t which,
+                   const Message& message) {
   Acquisition& one = acquisitions_[message.acquisition];
-  if (message.kind == Kind::kAcquire) ++one.asked;
+  // A later one cannot be what the journal has.
+  const bool enters = message.kind == Kind::kAcquire && !recorded_[one.id].entered;
+  const bool leaves =
+      (message.kind == Kind::kRelease || message.kind == Kind::kCancel) && !one.left;
+  if (enters) ++one.enters.asked;
+  if (leaves) ++one.leaves.asked;
   const server::Request request = server::testing::request_of(one, message);
-  shard.submit(boot, request,
-               [this, message](const Result<server::Answer>& told) { answer(message, told); });
+  shard.submit(boot, request, [=, this](const Result<server::Answer>& told) {
+    Acquisition& asker = acquisitions_[message.acquisition];
+    if (told) {
+      if (asker.loyal && !asker.server) asker.server = which;
+      return answer(message, *told);
+    }
+    const bool unknown = told.error().code() == Errc::kOutcomeUnknown;
+    unknown ? ++tally.unknown : ++tally.refused;
+    if (unknown) return;
+    if (enters) ++asker.enters.refused;
+    if (leaves) ++asker.leaves.refused;
+    check_refused(asker);
+  });
 }
 
-void Crowd::answer(const Message& message, const Result<server::Answer>& answer) {
+void Crowd::answer(const Message& message, const server::Answer& answer) {
   Acquisition& one = acquisitions_[message.acquisition];
-  if (!answer) {
-    const bool unknown = answer.error().code() == Errc::kOutcomeUnknown;
-    unknown ? ++tally.unknown : ++tally.refused;
-    if (!unknown && message.kind == Kind::kAcquire) ++one.refused;
-    return;
-  }
-  check_told(one, answer->reply);
-  if (answer->reply.outcome != Outcome::kHeld && answer->reply.outcome != Outcome::kWaiting) return;
+  check_told(one, answer.reply);
+  if (answer.reply.outcome != Outcome::kHeld && answer.reply.outcome != Outcome::kWaiting) return;
   one.answered = true;
-  if (answer->reply.outcome == Outcome::kWaiting) return;
-  tell({message.acquisition, answer->reply.seq, answer->reply.lease, answer->reply.token});
+  if (answer.reply.outcome == Outcome::kWaiting) return;
+  tell({message.acquisition, answer.reply.seq, answer.reply.lease, answer.reply.token});
+}
+
+Crowd::Acquisition* Crowd::find(const machine::AcquisitionId& id) {
+  const auto found = std::find_if(acquisitions_.begin(), acquisitions_.end(),
+                                  [&](const Acquisition& each) { return each.id == id; });
+  return found == acquisitions_.end() ? nullptr : &*found;
 }
 
 void Crowd::on_push(const port::Push& push) {
-  const auto found = std::find_if(acquisitions_.begin(), acquisitions_.end(),
-                                  [&](const Acquisition& each) { return each.id == push.id; });
-  if (found == acquisitions_.end()) return fail("a push about nobody");
+  const Acquisition* const found = find(push.id);
+  if (found == nullptr) return fail("a push about nobody");
   if (push.kind != port::Push::Kind::kGranted) return;
   check_told(*found, {.outcome = Outcome::kHeld, .token = push.state.token});
-  tell({static_cast<std::size_t>(found - acquisitions_.begin()), push.state.seq, push.state.lease,
+  tell({static_cast<std::size_t>(found - acquisitions_.data()), push.state.seq, push.state.lease,
         push.state.token});
 }
 
@@ -192,24 +211,55 @@ void Crowd::check_told(const Acquisition& one, const machine::Reply& reply) {
   }
 }
 
+void Crowd::check_refused(const Acquisition& one) {
+  const bool entered = one.enters.none_applied() && recorded_[one.id].entered;
+  const bool left = one.leaves.none_applied() && one.left;
+  if (entered || left) fail("what was refused is in the journal");
+}
+
+// The shard may know no such lease.
+std::optional<Nanos> Crowd::left_of(const server::Shard& shard, const Acquisition& one) {
+  const auto lock = shard.machine().inspect(one.name);
+  for (std::size_t at = 0; lock && at < lock->tickets.size(); ++at) {
+    const machine::TicketImage& each = lock->tickets[at];
+    if (each.id != one.id || !each.held || each.token != one.token) continue;
+    return each.lease_end - shard.machine().now();
+  }
+  return std::nullopt;
+}
+
 void Crowd::check_start(const server::Shard& shard, const std::string& term, Nanos recovered) {
   ++tally.terms;
-  for (const Believer& each : believers_[term.substr(0, term.find('-'))]) {
+  const std::string number = term.substr(0, term.find('-'));
+  for (const Believer& each : believers_[number]) {
     const Acquisition& one = acquisitions_[each.acquisition];
     ++tally.inherited;
-    const auto lock = shard.machine().inspect(one.name);
-    const machine::TicketImage* kept = nullptr;
-    for (std::size_t at = 0; lock && at < lock->tickets.size(); ++at) {
-      if (lock->tickets[at].id == one.id) kept = &lock->tickets[at];
-    }
-    if (kept == nullptr || !kept->held || kept->token != one.token) {
-      return fail("a take-over forgot the holder of '" + one.name + "'");
-    }
-    const Duration left = kept->lease_end - shard.machine().now();
-    if (recovered + surely(left) < each.until) {
+    const auto left = left_of(shard, one);
+    if (!left) return fail("a take-over forgot the holder of '" + one.name + "'");
+    if (recovered + surely(*left) < each.until) {
       return fail("a take-over shortened the lease of '" + one.name + "'");
     }
   }
+  // An earlier leader may hear only now that its first record is committed.
+  if (std::stoull(number) < newest_term_) return;
+  newest_term_ = std::stoull(number);
+  newest_ = &shard;
+  for (const Acquisition& each : acquisitions_) {
+    if (believes(each)) check_newest(each);
+  }
+}
+
+void Crowd::forget(const server::Shard* shard) {
+  if (newest_ == shard) newest_ = nullptr;
+}
+
+// An earlier leader may have answered.
+void Crowd::check_newest(const Acquisition& one) {
+  if (newest_ == nullptr) return;
+  const auto left = left_of(*newest_, one);
+  if (!left) return fail("the leader forgot the holder of '" + one.name + "'");
+  if (world_.now + surely(*left) >= one.believed_until) return;
+  fail("the leader ends the lease of '" + one.name + "' too early");
 }
 
 // --- On their way back.
@@ -222,6 +272,11 @@ void Crowd::tell(const News& news) {
 
 bool Crowd::believes(const Acquisition& one) const {
   return one.believed && !one.closed && world_.now < one.believed_until;
+}
+
+bool Crowd::somebody_counts_on_a_lease() const {
+  return std::any_of(acquisitions_.begin(), acquisitions_.end(),
+                     [this](const Acquisition& each) { return believes(each); });
 }
 
 void Crowd::learn(const News& news) {
@@ -240,6 +295,7 @@ void Crowd::learn(const News& news) {
   one.believed = true;
   one.believed_until = std::max(one.believed_until, until);
   check_exclusion(news.acquisition);
+  check_newest(one);
 }
 
 void Crowd::judge_token(const Acquisition& one) {
@@ -268,8 +324,9 @@ void Crowd::check_exclusion(std::size_t at) {
 
 void Crowd::note_put(const std::string& key, const std::string& value) {
   const std::string place = key.substr(std::string(kRoot).size());
-  if (place == "head") ++tally.snapshots;
+  if (place == "head") note_head(value);
   if (place == "leader") {
+    if (on_lead) on_lead(value);
     auto& believers = believers_[std::to_string(etcd_.next_revision())];
     for (std::size_t at = 0; at < acquisitions_.size(); ++at) {
       const Acquisition& one = acquisitions_[at];
@@ -293,23 +350,38 @@ void Crowd::note_put(const std::string& key, const std::string& value) {
   note_batch(whole + value.substr(value.find('\n') + 1));
 }
 
-void Crowd::note_batch(const std::string& bytes) {
-  Effects effects;
-  if (!server::read_record(bytes, effects)) return fail("a batch cannot be read");
-  for (const machine::Effect& effect : effects.all) {
-    Recorded& one = recorded_[effect.id];
-    one.entered |=
-        effect.kind == machine::EffectKind::kQueued || effect.kind == machine::EffectKind::kGranted;
-    if (effect.kind == machine::EffectKind::kGranted) one.granted = effect.token;
-    one.ended |= machine::ends_ticket(effect.kind);
+// A late copy may bring a head, and what it stands for may be gone.
+void Crowd::note_head(const std::string& text) {
+  ++tally.snapshots;
+  std::int64_t batch = 0;
+  std::int64_t count = 0;
+  std::istringstream(text) >> batch >> count;
+  const std::string folder = kRoot + ("c/" + stores::etcd::lease_text(batch)) + "/";
+  for (std::int64_t chunk = 0; chunk < count; ++chunk) {
+    if (!etcd_.value_of(folder + stores::etcd::lease_text(chunk)).empty()) continue;
+    fail("a snapshot is valid, and a chunk of it is gone");
   }
 }
 
-void Crowd::check_end() {
-  for (const Acquisition& one : acquisitions_) {
-    const bool never = one.asked > 0 && one.refused == one.asked;
-    if (never && recorded_[one.id].entered) fail("what was refused is in the journal");
+void Crowd::note_batch(const std::string& bytes) {
+  Effects effects;
+  bool has_entry = false;
+  if (!server::read_record(bytes, effects)) return fail("a batch cannot be read");
+  for (const machine::Effect& effect : effects.all) {
+    Recorded& one = recorded_[effect.id];
+    const bool enters =
+        effect.kind == machine::EffectKind::kQueued || effect.kind == machine::EffectKind::kGranted;
+    has_entry |= enters && !one.entered;
+    one.entered |= enters;
+    if (effect.kind == machine::EffectKind::kGranted) one.granted = effect.token;
+    one.ended |= machine::ends_ticket(effect.kind);
+    Acquisition* const its = find(effect.id);
+    if (its == nullptr) continue;
+    its->left |= effect.kind == machine::EffectKind::kReleased ||
+                 effect.kind == machine::EffectKind::kCancelled;
+    check_refused(*its);
   }
+  if (has_entry && on_entry) on_entry();
 }
 
 }  // namespace holdfast::testing::cluster

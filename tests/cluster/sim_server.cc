@@ -47,15 +47,15 @@ machine::Instant SimServer::boot_now() const {
 
 // --- The loop.
 
-void SimServer::receive(const Crowd::Message& message) {
-  process_.post(Process::kLoop, [this, message] {
+void SimServer::receive(std::uint64_t which, const Crowd::Message& message) {
+  process_.post(Process::kLoop, [this, which, message] {
     if (!shard_ || stopping_) return;
     look_at_lead();
-    crowd_.submit(*shard_, boot_now(), message);
+    crowd_.submit(*shard_, boot_now(), which, message);
     if (std::exchange(flush_posted_, true)) return;
     process_.post(Process::kLoop, [this] {
       flush_posted_ = false;
-      if (shard_ && !stopping_) flush();
+      if (shard_ && !stopping_ && !failed_) flush();
     });
   });
 }
@@ -120,6 +120,9 @@ void SimServer::wait(Nanos most, F&& over_already) {
 void SimServer::run() {
   for (; !over(); ++terms_) {
     serve_a_term();
+    // Its connections are closed, but others may come before it has gone.
+    if (failed_) wait(world_.upto(200ms), [] { return false; });
+    crowd_.forget(shard_.get());
     shard_.reset();
     compactor_.reset();
     outbound_.reset();

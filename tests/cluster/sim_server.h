@@ -23,7 +23,7 @@ class SimServer final : private server::ServiceListener {
   ~SimServer() override = default;
 
   Process& process() { return process_; }
-  void receive(const Crowd::Message& message);
+  void receive(std::uint64_t which, const Crowd::Message& message);
   // SIGTERM; it begins anew a while later.
   void stop();
   // The world ends: whatever waits comes to an end.
