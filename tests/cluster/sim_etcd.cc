@@ -257,7 +257,23 @@ void SimEtcd::end_leadership() {
   ++revision_;
 }
 
-void SimEtcd::cut_off(Process& server, Nanos time) { cut_[&server] = world_.now + time; }
+void SimEtcd::cut_off(Process& server, Nanos time, bool confirms) {
+  cut_[&server] = {world_.now + time, confirms};
+}
+
+bool SimEtcd::is_cut(const Process& server) const {
+  const auto found = cut_.find(&server);
+  return found != cut_.end() && found->second.until > world_.now;
+}
+
+bool SimEtcd::confirms_alone(const Process& server) const {
+  return is_cut(server) && cut_.at(&server).confirms;
+}
+
+bool SimEtcd::denies(const Process& server) const {
+  const auto found = denied_.find(&server);
+  return found != denied_.end() && found->second > world_.now;
+}
 
 void SimEtcd::fall_silent(Nanos time) {
   silent_until_ = world_.now + time;
@@ -273,14 +289,12 @@ void SimEtcd::fall_silent(Nanos time) {
 
 void SimEtcd::heal() {
   cut_.clear();
+  denied_.clear();
   full_ = false;
 }
 
 void SimEtcd::carry(Process& from, const Arrives& arrives) {
-  const auto cut = [this, &from] {
-    const auto found = cut_.find(&from);
-    return found != cut_.end() && found->second > world_.now;
-  };
+  const auto cut = [this, &from] { return is_cut(from); };
   const bool faulty = world_.loses;
   if (cut() || (faulty && world_.percent(2))) return;  // Never arrives.
   Nanos way = world_.upto(faulty && world_.percent(10) ? 400ms : 2ms);
@@ -288,8 +302,9 @@ void SimEtcd::carry(Process& from, const Arrives& arrives) {
     way = world_.upto(kLatest);
     ++tally.late;
   }
-  if (faulty && world_.percent(4)) {
-    world_.after(world_.upto(world_.percent(50) ? kLatest : 1s), [this, arrives] {
+  if (faulty && world_.percent(8)) {
+    const Nanos most = world_.percent(40) ? kLatest : world_.percent(50) ? 4s : 1s;
+    world_.after(world_.upto(most), [this, arrives] {
       if (silent_until_ > world_.now) return;
       ++tally.repeated;
       static_cast<void>(arrives());

@@ -52,7 +52,12 @@ class SimEtcd {
   void carry(Process& from, const Arrives& arrives);
 
   // --- Faults.
-  void cut_off(Process& server, Nanos time);
+  // `confirms`: by a member that is cut off with it, and confirms keepalives all the same.
+  void cut_off(Process& server, Nanos time, bool confirms);
+  bool confirms_alone(const Process& server) const;
+  // The server's user may do nothing for a while.
+  void deny(Process& server, Nanos time) { denied_[&server] = world_.now + time; }
+  bool denies(const Process& server) const;
   // etcd changes its leader: nothing is answered, and then all leases begin anew.
   void fall_silent(Nanos time);
   void set_full(bool full) { full_ = full; }
@@ -89,6 +94,10 @@ class SimEtcd {
     Nanos ends{};
     std::uint64_t turn = 0;
   };
+  struct Cut {
+    Nanos until{};
+    bool confirms = false;
+  };
 
   const Value* find(const std::string& key, std::int64_t revision) const;
   wire::RangeResponse range(const wire::RangeRequest& request, std::int64_t revision) const;
@@ -99,11 +108,13 @@ class SimEtcd {
   void erase(const std::string& from, const std::string& end);
   void watch_over(std::int64_t lease);
   void end_lease(std::int64_t lease);
+  bool is_cut(const Process& server) const;
 
   simulation::World& world_;
   std::map<std::string, std::vector<Value>> keys_;
   std::map<std::int64_t, Lease> leases_;
-  std::map<const Process*, Nanos> cut_;
+  std::map<const Process*, Cut> cut_;
+  std::map<const Process*, Nanos> denied_;
   Nanos silent_until_{};
   std::int64_t revision_ = 1;
   std::int64_t compacted_ = 0;

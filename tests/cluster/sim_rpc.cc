@@ -6,6 +6,7 @@
 
 #include "src/base/random.h"
 #include "src/stores/etcd/store_session.h"
+#include "src/stores/etcd/transport/errors.h"
 #include "src/stores/etcd/transport/rpc.h"
 #include "tests/cluster/fiber.h"
 #include "tests/cluster/sim_etcd.h"
@@ -42,6 +43,10 @@ Error no_answer(bool reads_only) {
   return {reads_only ? Errc::kUnavailable : Errc::kOutcomeUnknown, "etcd: no answer in time"};
 }
 
+Error denial() {
+  return to_error({7, "etcdserver: permission denied"}, /*reads_only=*/false, "etcd");
+}
+
 }  // namespace
 
 template <typename Request>
@@ -63,13 +68,17 @@ void Rpc::call(Request request, How how, Then<typename Method<Request>::Response
     world.after(world.upto(std::chrono::milliseconds(2)),
                 [finish] { finish(Error(Errc::kUnavailable, "etcd: no connection")); });
   } else {
-    SimEtcd::get().carry(*process, [request, finish, reads_only = how.reads_only] {
+    // All copies of a request are denied, or none is.
+    const auto denied = std::make_shared<std::optional<bool>>();
+    SimEtcd::get().carry(*process, [request, process, finish, denied, reads_only = how.reads_only] {
+      if (!*denied) *denied = SimEtcd::get().denies(*process);
+      if (**denied) return simulation::Task([finish] { finish(denial()); });
       auto result = SimEtcd::get().apply(request);
       // As transport/errors.h has it.
       if (reads_only && !result && result.error().code() == Errc::kOutcomeUnknown) {
         result = Error(Errc::kUnavailable, result.error().message());
       }
-      return [finish, result] { finish(result); };
+      return simulation::Task([finish, result] { finish(result); });
     });
   }
   while (!*answer && !world.closing) fiber->block();
@@ -103,6 +112,9 @@ void Rpc::keep_alive(std::size_t, std::int64_t lease, base::BootInstant deadline
     });
   };
   world.at(process->to_true(deadline), [finish] { finish(no_answer(/*reads_only=*/false)); });
+  if (SimEtcd::get().confirms_alone(*process)) {
+    return world.after(world.upto(std::chrono::milliseconds(2)), [finish] { finish(2); });
+  }
   SimEtcd::get().carry(*process, [lease, finish] {
     return [finish, left = SimEtcd::get().keep_alive(lease)] { finish(left); };
   });

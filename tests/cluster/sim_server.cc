@@ -20,6 +20,7 @@ constexpr Nanos kTick = 50ms;
 // Small, so that a run has many parts and snapshots.
 constexpr std::size_t kLargestPart = 220;
 constexpr server::Compactor::Settings kSnapshots{.bytes = 1'200, .chunk = 300};
+constexpr server::Compactor::Settings kManySnapshots{.bytes = 200, .chunk = 300};
 
 stores::etcd::JournalSettings settings_with(
     std::shared_ptr<stores::etcd::SeenRevisions> revisions) {
@@ -140,7 +141,9 @@ bool SimServer::lead() {
   journal_ = *std::move(made);
   while (!over() && !stopping_) {
     const auto leads = journal_->lead(process_.name(), BootClock::now());
-    if (!leads && leads.error().code() != Errc::kUnavailable) {
+    // Where the permission is missing, the operator starts it anew when it is given.
+    const bool denied = !leads && leads.error().code() == Errc::kPermissionDenied;
+    if (!leads && !denied && leads.error().code() != Errc::kUnavailable) {
       crowd_.fail("a server cannot lead: " + leads.error().message());
     }
     if (leads && *leads) return true;
@@ -158,7 +161,8 @@ void SimServer::serve_a_term() {
 // Service::start().
 bool SimServer::start() {
   const auto broken = [this](const Error& error) {
-    const bool unavailable = error.code() == Errc::kUnavailable;
+    const bool unavailable =
+        error.code() == Errc::kUnavailable || error.code() == Errc::kPermissionDenied;
     if (!unavailable && !over()) crowd_.fail("the journal cannot be used: " + error.message());
     return false;
   };
@@ -167,7 +171,8 @@ bool SimServer::start() {
   if (!recovered) return broken(recovered.error());
   const Nanos recovered_at = world_.now;
   const auto head = journal_->head();
-  compactor_.emplace(*journal_, kSnapshots, *head, recovered->last_batch);
+  const auto& snapshots = world_.dice.one_in(2) ? kManySnapshots : kSnapshots;
+  compactor_.emplace(*journal_, snapshots, *head, recovered->last_batch);
   auto shard = std::make_unique<server::Shard>(*std::move(recovered), boot_now(),
                                                static_cast<server::ServiceListener&>(*this),
                                                server::ServiceOptions{});
