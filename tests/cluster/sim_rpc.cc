@@ -55,7 +55,8 @@ void Rpc::call(Request request, How how, Then<typename Method<Request>::Response
   World& world = World::get();
   Fiber* const fiber = Fiber::current();
   Process* const process = &impl_->process;
-  if (fiber == nullptr || world.closing) return then(Error(Errc::kUnavailable, "etcd: closing"));
+  // The journal does not retry after this one.
+  if (fiber == nullptr || world.closing) return then(Error(Errc::kPermissionDenied, "closing"));
   const auto answer = std::make_shared<std::optional<Result<Response>>>();
   const auto finish = [answer, process, fiber](Result<Response> result) {
     if (*answer) return;
