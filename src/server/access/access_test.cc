@@ -263,10 +263,10 @@ TEST_F(AccessTest, IdsNeedTheRightToTheirName) {
                               {"HF1", "keep", "1", "hf1:{" + name + "}", "0", "text"}};
   };
   for (const Words& each : all("ids/orders")) {
-    EXPECT_FALSE(as("app")->ask(request(each)).starts_with("-NOPERM ")) << each[0] << ' ' << each[1];
+    EXPECT_FALSE(as("app")->ask(request(each)).starts_with("-NOPERM ")) << each[0] + ' ' + each[1];
   }
   for (const Words& each : all("ids/invoices")) {
-    EXPECT_TRUE(as("app")->ask(request(each)).starts_with("-NOPERM ")) << each[0] << ' ' << each[1];
+    EXPECT_TRUE(as("app")->ask(request(each)).starts_with("-NOPERM ")) << each[0] + ' ' + each[1];
   }
 }
 
