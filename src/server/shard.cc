@@ -108,8 +108,16 @@ std::optional<Error> Shard::refuse(Instant boot, const Request& request) {
   auto without_room = refuse_for_room(request);
   // A renewal that lengthens nothing is not journaled, and refusing it would end a lease.
   const auto* renewal = as<machine::Renew>(request);
-  if (without_room && renewal != nullptr && !machine_.lengthens(*renewal)) return std::nullopt;
+  if (without_room && renewal != nullptr && !lengthens(*renewal)) return std::nullopt;
   return without_room;
+}
+
+// Beyond what the journal has.
+bool Shard::lengthens(const machine::Renew& renewal) const {
+  const auto longer = long_leases_.find(renewal.id);
+  const bool known = longer != long_leases_.end() &&
+                     std::max(renewal.ttl, renewal.waiter_ttl) <= longer->second;
+  return !known && machine_.lengthens(renewal);
 }
 
 std::optional<Error> Shard::refuse_for_room(const Request& request) {

@@ -173,6 +173,7 @@ class Shard {
   // Why the request is not applied; nullopt: it is.
   std::optional<Error> refuse(machine::Instant boot, const Request& request);
   std::optional<Error> refuse_for_room(const Request& request);
+  bool lengthens(const machine::Renew& renewal) const;
   std::optional<machine::Reply> refuse_late(const Request& request);
   bool asks_otherwise(const Request& request) const;
   Answer apply(const Request& request);

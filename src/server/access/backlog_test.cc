@@ -53,7 +53,7 @@ TEST(BacklogTest, ARenewalThatLengthensIsRefusedBeforeItIsAppliedWhenThereIsNoRo
     ShardRig::Slot longer;
     do {
       before = lease_end();
-      longer = renew(3 * rig.kTtl);
+      longer = renew(rig.kTtl * static_cast<std::int64_t>(3 + seq));
     } while (!*longer && seq < 100);
     ASSERT_TRUE(*longer) << "what is not committed has no bound";
     EXPECT_EQ((*longer)->error().code(), full ? Errc::kUnavailable : Errc::kQueueFull);
@@ -68,6 +68,19 @@ TEST(BacklogTest, ARenewalThatLengthensIsRefusedBeforeItIsAppliedWhenThereIsNoRo
     rig.commit();
     EXPECT_EQ((**again)->reply.outcome, Outcome::kHeld);
   }
+}
+
+TEST(BacklogTest, ALongerLeaseThatTheJournalHasIsRenewedWithoutRoom) {
+  ShardRig rig;
+  rig.hold("a", 1);
+  const machine::Duration longer = 3 * rig.kTtl;
+  const auto first = rig.ask(machine::Renew{"a", {1, 1}, 1, longer, longer});
+  rig.commit();
+  ASSERT_TRUE(*first);
+  rig.shard().set_full(true);
+  const auto again = rig.ask(machine::Renew{"a", {1, 1}, 2, longer, longer});
+  ASSERT_TRUE(*again && **again) << "it needs no room";
+  EXPECT_EQ((**again)->reply.outcome, Outcome::kHeld);
 }
 
 TEST(BacklogTest, AUserHasOneShareHoweverManyClientsItHas) {
