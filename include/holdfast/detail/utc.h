@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <string>
 
+#include "holdfast/export.h"
+
 namespace holdfast::detail {
 
 // "2026-11-21T05:00:03.123Z" of a time since 1970, also of one that no time_point holds.
