@@ -420,7 +420,7 @@ of --store. On a server with users all of them but status ask for the right `adm
                     grants nothing for 24 h, because clients may count on grants that came after the
                     backup. When all clients are stopped, start it with --clients-stopped
   status            ask the servers that the URL names, and those that lead the other shards; exit
-                    status 0: all is led, and journals answer, 1: it is not, and it says why
+                    status 0: all is led, journals answer, it is one service; 1 and why
   members           ask for all servers on the journal, named or not, and which do not answer
   step-down         have the server that leads hand over to another one; holders keep their leases.
                     The URL may name that server alone. Not for several shards: use drain

@@ -163,21 +163,36 @@ std::string disk_note(const ServerStatus& server) {
          " % full. When it is full, no lock is granted: make room\n";
 }
 
+// Whether these two cannot be servers of one journal. A server that stands by does not tell its
+// journal, and each of several shards has its own. There only those are strangers that name no
+// leader in common: while shards move, servers of one service tell different ones of some.
+bool are_strangers(const ServerStatus& one, const ServerStatus& other) {
+  if (!one.trouble.empty() || !other.trouble.empty()) return false;
+  if (one.shards != other.shards) return true;
+  if (std::none_of(one.led.begin(), one.led.end(), [&](std::uint32_t shard) {
+        return std::find(other.led.begin(), other.led.end(), shard) != other.led.end();
+      })) {
+    return false;
+  }
+  if (one.shards == 1) return one.journal_id != other.journal_id;
+  const auto its = shard_leaders(one);
+  const auto others = shard_leaders(other);
+  for (std::size_t shard = 0; shard < std::min(its.size(), others.size()); ++shard) {
+    if (!its[shard].empty() && its[shard] == others[shard]) return false;
+  }
+  return true;
+}
+
 // Two of these servers that are of different services; empty: none are. Each client uses the one
 // that it reaches, so two of them hold the same lock.
 std::string strangers(const std::vector<ServerStatus>& servers) {
-  const ServerStatus* first = nullptr;
-  for (const ServerStatus& each : servers) {
-    if (!each.trouble.empty()) continue;
-    // A server that stands by does not tell its journal, and each of several shards has its own.
-    const bool tells = each.leads && each.shards == 1;
-    if (first != nullptr && (each.shards != first->shards ||
-                             (tells && each.journal_id != first->journal_id))) {
-      return printable(first->address) + " and " + printable(each.address) +
+  for (const ServerStatus& one : servers) {
+    for (const ServerStatus& other : servers) {
+      if (!are_strangers(one, other)) continue;
+      return printable(one.address) + " and " + printable(other.address) +
              " are of different lock services, and do not exclude each other's clients: name the "
              "servers of one\n";
     }
-    if (tells || (first == nullptr && each.shards > 1)) first = &each;
   }
   return {};
 }

@@ -511,6 +511,12 @@ class FolderTest(ServeCase):
         other.kill()
         other.wait()
         self.assertTrue(json.loads(self.holdfast("server", "status", "--json", both).stdout)["one_service"])
+        shards = ("--listen", "127.0.0.1:0", "--journal", "memory:", "--shards", "4")
+        one, two = (self.serve(*shards)[1]["address"] for _ in range(2))
+        done = self.holdfast("server", "status", f"holdfast://{one},{two}")
+        self.assertIn("are of different lock services", done.stdout)
+        # One server under two names.
+        self.ok("server", "status", f"holdfast://{one},{one.replace('127.0.0.1', 'localhost')}")
 
     def test_a_deleted_lock_file_lets_no_second_server_in(self):
         self.start()
