@@ -334,9 +334,9 @@ def write(facts, path):
                       "best other client, pairs per second"],
                      [[store, claim, *reached.get(store, ("not measured here", "-"))] for store, claim in CLAIMS]))
     out += ["The pages of [PostgreSQL](stores/postgres.md#speed), [MySQL](stores/mysql.md#speed) and "
-            "[SQLite](stores/sqlite.md#speed) have pairs beside bare transactions of the same database. Those of "
-            "[ZooKeeper](stores/zookeeper.md#speed), [etcd](stores/etcd.md#speed) and "
-            "[Consul](stores/consul.md#speed) have the limits of the bare server.", ""]
+            "[SQLite](stores/sqlite.md#speed) compare pairs with transactions of the same database without Holdfast. "
+            "The pages of [ZooKeeper](stores/zookeeper.md#speed), [etcd](stores/etcd.md#speed) and "
+            "[Consul](stores/consul.md#speed) compare them with requests to the server without Holdfast.", ""]
     if facts["bare_redis"]:
         out += [beside_bare_redis(facts), ""]
     out += ["## How it was measured", "",

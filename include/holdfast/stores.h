@@ -132,8 +132,8 @@ struct ServerStatus {
   std::vector<std::uint32_t> led{};
   // The journal is a restored copy: nothing is granted for so long. Zero: it is not.
   std::chrono::seconds quiet{};
-  // So many percent of the journal's disk, or of etcd's quota, are in use. 0: not known, or the
-  // server leads nothing. When it is full, nothing is granted.
+  // How full the journal's disk or etcd's quota is, in percent. 0: unknown, or the server leads
+  // nothing. At 100 nothing is granted.
   std::uint32_t disk_percent = 0;
 };
 

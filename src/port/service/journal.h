@@ -87,7 +87,7 @@ struct DiskSpace {
   std::uint64_t size = 0;     // The whole disk, without what is kept for root.
   const char* what = "the disk of the journal";
 
-  // So much of it is in use.
+  // How full it is.
   unsigned percent() const {
     if (size == 0) return 0;
     const auto used = static_cast<double>(size - std::min(free, size));

@@ -43,6 +43,14 @@ class FullJournalTest : public ::testing::Test {
     ASSERT_TRUE(rig_.begin());
     rig_.shard().set_full(true);
   }
+  std::pair<Told, Told> read_before_and_after_a_proof_begins() {
+    rig_.hold("a", 1);
+    rig_.shard().confirm_renewals();
+    fill();
+    const Told before = inspect("a");
+    EXPECT_TRUE(rig_.shard().take_proof());
+    return {before, inspect("a")};
+  }
 
   ShardRig rig_;
 
@@ -111,12 +119,7 @@ TEST_F(FullJournalTest, WhereServersShareItAListAfterTheDeadlineWaitsForAProof) 
 
 // The try that found room may have begun before the read.
 TEST_F(FullJournalTest, AReadThatHasNoProofYetWaitsForTheNextCommitWhenThereIsRoom) {
-  rig_.hold("a", 1);
-  rig_.shard().confirm_renewals();
-  fill();
-  const Told first = inspect("a");
-  ASSERT_TRUE(rig_.shard().take_proof());
-  const Told second = inspect("a");
+  const auto [first, second] = read_before_and_after_a_proof_begins();
   rig_.shard().set_full(false);
   rig_.finish();
   EXPECT_FALSE(*first);
@@ -128,12 +131,7 @@ TEST_F(FullJournalTest, AReadThatHasNoProofYetWaitsForTheNextCommitWhenThereIsRo
 }
 
 TEST_F(FullJournalTest, AReadThatWaitsForAProofFailsWithTheJournal) {
-  rig_.hold("a", 1);
-  rig_.shard().confirm_renewals();
-  fill();
-  const Told first = inspect("a");
-  ASSERT_TRUE(rig_.shard().take_proof());
-  const Told second = inspect("a");
+  const auto [first, second] = read_before_and_after_a_proof_begins();
   rig_.shard().fail(Error(Errc::kUnavailable, "another server leads"), /*unknown=*/true);
   EXPECT_EQ(*first, "another server leads");
   EXPECT_EQ(*second, "another server leads");
