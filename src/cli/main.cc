@@ -99,6 +99,7 @@ int help_command(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   using namespace holdfast::cli;
   fill_standard_descriptors();
+  end_without_memory_plainly();
   std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   hide_secrets(argc, argv);
   if (arguments.empty()) {
@@ -114,7 +115,7 @@ int main(int argc, char** argv) {
   try {
     return dispatch(command, arguments);
   } catch (const std::exception& error) {
-    complain(std::string("internal error: ") + error.what());
+    complain_of(error);
     return kExitError;
   }
 }

@@ -477,7 +477,7 @@ int run_under_lock(const std::string& command, RunOptions options, Candidacy can
   try {
     return Run(std::move(plan)).go();
   } catch (const std::exception& error) {
-    complain(std::string("internal error: ") + error.what());
+    complain_of(error);
     return codes.error;
   }
 }

@@ -12,9 +12,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <numeric>
 
 #include "holdfast/stores.h"
+#include "src/cli/exit_codes.h"
 #include "src/cli/process/fd.h"
 #include "src/cli/text/text.h"
 
@@ -22,6 +24,10 @@ namespace holdfast::cli {
 namespace {
 
 LogFormat log_format = LogFormat::kText;
+
+constexpr char kNoMemory[] =
+    "out of memory: this process may use no more (ulimit -v, a limit of its container or the "
+    "host's memory)";
 
 std::string_view next_step(Errc code) {
   switch (code) {
@@ -209,6 +215,29 @@ void complain(const std::string& message) {
   event.event = "message";
   event.text = message;
   relay(event);
+}
+
+void complain_of(const std::exception& error) {
+  const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  complain(memory ? kNoMemory : std::string("internal error: ") + error.what());
+}
+
+void end_without_memory_plainly() {
+  static const std::terminate_handler before = std::set_terminate([] {
+    if (const std::exception_ptr error = std::current_exception()) {
+      try {
+        std::rethrow_exception(error);
+      } catch (const std::bad_alloc&) {
+        // Nothing here may ask for memory.
+        for (const std::string_view text : {"holdfast: ", kNoMemory, "\n"}) {
+          if (::write(STDERR_FILENO, text.data(), text.size()) < 0) break;
+        }
+        ::_exit(kExitError);
+      } catch (...) {
+      }
+    }
+    before();
+  });
 }
 
 void relay(const LogEvent& event) {

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <thread>
 
 #include "src/base/clock.h"
@@ -303,9 +304,13 @@ bool LockFile::share() {
   return true;
 }
 
-void LockFile::leaving() {
+void LockFile::leaving() noexcept {
   connected_ = true;
-  if (log_moved()) log_lost_ = true;
+  try {
+    if (log_moved()) log_lost_ = true;
+  } catch (const std::bad_alloc&) {
+    log_lost_ = true;  // Nobody saw that it had not moved.
+  }
 }
 
 std::uint64_t LockFile::noted_number(off_t at) const {
@@ -355,10 +360,13 @@ void LockFile::abandon() noexcept {
 
 LockFile::~LockFile() {
   if (use_ < 0) return;
-  const bool in_order = settled_ && connected_ && !log_lost_ && log_at_path().wal == 0;
-  // Another user still shares FILE.use: then the flock() fails and the note of the log stays.
-  if (in_order && ::flock(use_, LOCK_EX | LOCK_NB) == 0) note_log({});
-  if (made_use_ && !settled_) remove_unused_note();
+  try {
+    const bool in_order = settled_ && connected_ && !log_lost_ && log_at_path().wal == 0;
+    // Another user still shares FILE.use: then the flock() fails and the note of the log stays.
+    if (in_order && ::flock(use_, LOCK_EX | LOCK_NB) == 0) note_log({});
+    if (made_use_ && !settled_) remove_unused_note();
+  } catch (const std::bad_alloc&) {  // FILE.use stays as a process that is killed leaves it.
+  }
   ::close(use_);
 }
 

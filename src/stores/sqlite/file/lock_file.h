@@ -77,7 +77,7 @@ class LockFile {
   bool share();
   // Before a connection is closed. When the last one of all users has folded the log into the file
   // and removed it, that is noted.
-  void leaving();
+  void leaving() noexcept;
 
   // The highest token ceiling that was noted: a database below it was overwritten by an old copy.
   std::uint64_t noted_ceiling() const;
