@@ -262,9 +262,11 @@ void Service::Impl::arm_departure(base::BootInstant at) {
 }
 
 void Service::Impl::hand_over(Shard::Outbound batch) {
-  const base::LocalLock lock(mutex);
-  outbound = std::move(batch);
-  changed.notify_one();
+  {
+    const base::LocalLock lock(mutex);
+    outbound = std::move(batch);
+  }
+  changed.notify_one();  // A thread that wakes up at once must not meet our lock.
 }
 
 void Service::Impl::want_proof(bool wanted) {
