@@ -225,9 +225,9 @@ class ProgramTest(unittest.TestCase):
                 (["run", stranger],
                  "there are: holdfast"),
                 (["matrix"],
-                 "--store consul, etcd, failover-chain, holdfast-etcd, holdfast, hybrid-filter, hybrid, memcached, memory, "
-                 "mysql, postgres, redis-cluster, redis-sentinel, redis, redlock, sqlite, zookeeper, "
-                 "or a URL"),
+                 "--store consul, etcd, failover-chain, holdfast-etcd, holdfast-shards, holdfast, hybrid-filter, hybrid, "
+                 "memcached, memory, mysql, postgres, redis-cluster, redis-sentinel, redis, redlock, sqlite, "
+                 "zookeeper, or a URL"),
                 (["matrix", "--store", "oracle"], "there is no store 'oracle'"),
                 (["matrix", "--store", "nosuch://x"], "there is no store 'nosuch:'"),
                 (["matrix", "--store", "memory", "--cell", "x"], "there is no cell 'x'; --list"),

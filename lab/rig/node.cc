@@ -49,6 +49,7 @@ Node::Node(const Topology& topology, NodeSetup setup)
   for (const auto& [name, port] : ports_) values_[name] = std::to_string(port.number());
   values_["node"] = std::to_string(setup_.number);
   values_["nodes"] = std::to_string(setup_.nodes);
+  values_["shards"] = std::to_string(spec().shards);
   values_["host"] = setup_.host;
   values_["folder"] = setup_.folder;
   values_["peers"] = "";
@@ -168,9 +169,9 @@ void Node::run(const Words& command, const Values& more) const {
   run_within(spec().patience, command, more);
 }
 
-bool Node::says_yes(const Words& command) const {
+bool Node::says_yes(const Words& command, const Values& more) const {
   try {
-    run(command);
+    run(command, more);
     return true;
   } catch (const CommandFailed&) {
     return false;

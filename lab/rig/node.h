@@ -87,7 +87,7 @@ class Node {
 
   // Runs the command, which must exit with 0.
   void run(const Words& command, const Values& more = {}) const;
-  bool says_yes(const Words& command) const;
+  bool says_yes(const Words& command, const Values& more = {}) const;
   // Repeats the command until it exits with 0, but not longer than the topology's patience.
   void await(const Words& command) const;
 

@@ -20,8 +20,12 @@ std::vector<std::string> clock_environment(const support::ClockShift& clock) {
 
 }  // namespace
 
-Rig::Rig(const Scenario& scenario, const std::string& folder, std::function<void()> waiting)
-    : scenario_(scenario), folder_(folder), waiting_(std::move(waiting)) {
+Rig::Rig(const Scenario& scenario, const std::string& folder, std::function<void()> waiting,
+         std::vector<std::uint32_t> shards)
+    : scenario_(scenario),
+      folder_(folder),
+      waiting_(std::move(waiting)),
+      shards_(std::move(shards)) {
   if (scenario.topology != nullptr) {
     start(*scenario.topology);
   } else {
@@ -149,16 +153,18 @@ std::vector<std::string> Rig::urls(std::uint32_t slot) const {
   return {url};
 }
 
-std::uint32_t Rig::leader() const {
+std::uint32_t Rig::leader() {
   const Words& question = scenario_.topology->server->leader;
+  const std::uint32_t shard = shards_.empty() ? 0 : shards_[asked_++ % shards_.size()];
+  const Values asked{{"shard", std::to_string(shard)}};
   for (std::uint32_t node = 1; node <= nodes_.size(); ++node) {
     // A stopped node would not answer.
-    if (nodes_[node - 1]->works() && nodes_[node - 1]->says_yes(question)) return node;
+    if (nodes_[node - 1]->works() && nodes_[node - 1]->says_yes(question, asked)) return node;
   }
   return 1;
 }
 
-std::uint32_t Rig::follower() const {
+std::uint32_t Rig::follower() {
   const std::uint32_t first = leader();
   const auto all = static_cast<std::uint32_t>(nodes_.size());
   for (std::uint32_t i = 0; i + 1 < all; ++i) {

@@ -26,8 +26,9 @@ namespace holdfast::lab {
 class Rig {
  public:
   // `folder` belongs to the run. `waiting` is called again and again while a server starts; it may
-  // throw.
-  Rig(const Scenario& scenario, const std::string& folder, std::function<void()> waiting = {});
+  // throw. `shards`: those of the run's locks, where the store has several.
+  Rig(const Scenario& scenario, const std::string& folder, std::function<void()> waiting = {},
+      std::vector<std::uint32_t> shards = {});
 
   // For the client in this slot (1, 2, ...).
   std::vector<std::string> urls(std::uint32_t slot) const;
@@ -39,10 +40,11 @@ class Rig {
   const Links& links(std::uint32_t slot) const { return links_.at(slot - 1); }
   support::ClockShift* clock() { return clock_.get(); }
 
-  // The number of the leading node, from 1 on; the first node if none says that it leads.
-  std::uint32_t leader() const;
+  // leader() gives the number of the leading node, from 1 on, or the first node's if none says
+  // that it leads. Each call means the next shard of those that the run's locks are in.
+  std::uint32_t leader();
   // A node that works and does not lead; the node after the leader if there is none.
-  std::uint32_t follower() const;
+  std::uint32_t follower();
   // Throws NodeFailed if a node has ended by itself.
   void look_after();
   void pause_server(std::uint32_t node) { nodes_.at(node - 1)->pause(); }
@@ -94,7 +96,9 @@ class Rig {
   const Scenario& scenario_;
   const std::string folder_;
   const std::function<void()> waiting_;
-  std::string url_;  // Set if the lab starts no servers.
+  const std::vector<std::uint32_t> shards_;
+  std::size_t asked_ = 0;  // For a leader.
+  std::string url_;        // Set if the lab starts no servers.
   std::string store_;
   std::string version_;
   std::vector<std::string> environment_;

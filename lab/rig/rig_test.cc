@@ -159,6 +159,21 @@ TEST_F(RigTest, TheLeaderIsWhoSaysSoAndWorks) {
   EXPECT_EQ(rig.follower(), 1U);
 }
 
+TEST_F(RigTest, TheLeaderOfSeveralShardsIsThatOfTheNextLocksShard) {
+  std::string topology = kTeller;
+  topology.insert(topology.find("save ="),
+                  "shards = 8\n"
+                  "leader = [\"test\", \"-e\", \"{folder}/leads-{shard}-of-{shards}\"]\n");
+  const Scenario scenario = on(topology, 3);
+  Rig rig(scenario, folder_.path(), {}, {5, 0});
+  std::ofstream(file(3, "leads-5-of-8"));
+  std::ofstream(file(2, "leads-0-of-8"));
+  EXPECT_EQ(rig.leader(), 3U);
+  EXPECT_EQ(rig.leader(), 2U);
+  EXPECT_EQ(rig.follower(), 1U);  // It does not lead shard 5, as another one does.
+  EXPECT_EQ(rig.leader(), 2U);
+}
+
 TEST_F(RigTest, AStartThatIsInterruptedLeavesNothing) {
   std::string topology = kTeller;
   topology.replace(topology.find("/told\"]"), 7, "/never\"]");

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "src/port/service/shards.h"
 #include "tests/support/temp_folder.h"
 
 #include "lab/nemesis/nemesis.h"
@@ -79,7 +80,8 @@ class Run {
     result.scenario = scenario_;
     Struck struck;
     {
-      Rig rig(scenario_, folder_.path(), [this] { heed_interruption(); });
+      Rig rig(
+          scenario_, folder_.path(), [this] { heed_interruption(); }, shards_of_locks());
       result.store = rig.store();
       result.store_version = rig.version();
       const StallWatch stalls(recorder_);
@@ -124,6 +126,18 @@ class Run {
 
   void heed_interruption() const {
     if (options_.interrupted && options_.interrupted()) throw Interrupted();
+  }
+
+  // Only our own lock service has several, so the hash is known.
+  std::vector<std::uint32_t> shards_of_locks() const {
+    const Topology* const topology = scenario_.topology.get();
+    std::vector<std::uint32_t> shards;
+    if (topology == nullptr || !topology->server) return shards;
+    for (const std::string& lock : lock_names(scenario_, prefix_)) {
+      const auto count = static_cast<std::uint32_t>(topology->server->shards);
+      shards.push_back(port::shard_of(lock, count));
+    }
+    return shards;
   }
 
   // The client that passed the point records it.

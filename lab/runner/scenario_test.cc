@@ -93,9 +93,9 @@ TEST(ScenarioTest, TheStoreIsNamedOnceAndIsKnown) {
     return complaint_of("name = \"a\"\n[store]\n" + store + "\n" + kWork);
   };
   const std::string kinds =
-      "it may be: consul, etcd, failover-chain, holdfast-etcd, holdfast, hybrid-filter, hybrid, "
-      "memcached, memory, mysql, postgres, redis-cluster, redis-sentinel, redis, redlock, sqlite, "
-      "zookeeper, url, none";
+      "it may be: consul, etcd, failover-chain, holdfast-etcd, holdfast-shards, holdfast, "
+      "hybrid-filter, hybrid, memcached, memory, mysql, postgres, redis-cluster, redis-sentinel, "
+      "redis, redlock, sqlite, zookeeper, url, none";
   EXPECT_EQ(with(""), "x.toml:2: kind in [store] is missing; " + kinds +
                           "; or name the file of a topology: topology = \"my.toml\"");
   EXPECT_EQ(with("kind = \"reddis\""),
@@ -426,7 +426,8 @@ void expect_all_strike(const Scenario& scenario) {
 }
 
 TEST(ScheduleTest, EveryNemesisOfEveryCellStrikes) {
-  for (const std::string store : {"memory", "sqlite", "redis", "holdfast", "holdfast-etcd"}) {
+  for (const std::string store :
+       {"memory", "sqlite", "redis", "holdfast", "holdfast-etcd", "holdfast-shards"}) {
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
       for (const Scenario& cell : cells_of(store, seed)) expect_all_strike(cell);
     }

@@ -143,6 +143,7 @@ void fields(Visitor& visit, ServerSpec& server) {
   visit("peer", server.peer, Template{});
   visit("between_peers", server.between_peers, Any{});
   visit("leader", server.leader, Template{});
+  visit("shards", server.shards, Range{1, 64});
   visit("framing", server.framing, OneOf{"raw resp"});
   visit("keeps", server.keeps, OneOf{"nothing everything"});
   visit("durable", server.durable, Template{});

@@ -30,6 +30,7 @@ class PlaceholderCheck {
   void look_at(const std::string& key, const std::string& text) {
     for (const std::string& name : placeholders(text)) {
       if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
+      if (key == "leader" && name == "shard") continue;  // The one whose leader is wanted.
       const std::string near = cli::nearest(name, known_);
       const toml::node* node = table_.get(key);
       complaints_.add(node == nullptr ? static_cast<const toml::node&>(table_) : *node,
@@ -58,6 +59,8 @@ class TopologyReader {
 
   Topology read() {
     Reader reader(root_, "", complaints_);
+    std::string base;  // add_base() has read it.
+    reader("base", base, Any{});
     fields(reader, topology_);
     if (const toml::table* server = reader.table("server")) read_server(*server);
     const bool served = topology_.server.has_value();
@@ -88,7 +91,7 @@ class TopologyReader {
   }
 
   std::vector<std::string> known_to_servers() const {
-    std::vector<std::string> known = {"port", "host", "folder", "node", "nodes", "peers"};
+    std::vector<std::string> known = {"port", "host", "folder", "node", "nodes", "peers", "shards"};
     const std::vector<std::string>& ports = topology_.server->ports;
     known.insert(known.end(), ports.begin(), ports.end());
     return known;
@@ -101,7 +104,8 @@ class TopologyReader {
     server.files = reader.texts("files");
     reader.finish();
     for (const std::string& port : server.ports) {
-      constexpr std::string_view kTaken = "port host hosts folder node nodes peers primary_port";
+      constexpr std::string_view kTaken =
+          "port host hosts folder node nodes peers primary_port shards shard";
       const std::vector<std::string> taken = split_words(kTaken);
       if (std::find(taken.begin(), taken.end(), port) != taken.end()) {
         reader.fail(*table.get("ports"), "ports", "has the name of something else: " + port);
@@ -149,12 +153,41 @@ class TopologyReader {
   std::set<std::string> names_;
 };
 
+void add_missing(toml::table& own, const toml::table& base) {
+  for (auto&& [key, node] : base) {
+    toml::node* const mine = own.get(key.str());
+    if (mine == nullptr) {
+      own.insert(key.str(), node);
+    } else if (mine->is_table() && node.is_table()) {
+      add_missing(*mine->as_table(), *node.as_table());
+    }
+  }
+}
+
+// A variant has only its differences from a topology of the lab.
+void add_base(toml::table& root, Complaints& complaints) {
+  const toml::node* const base = root.get("base");
+  const auto name = base == nullptr ? std::nullopt : base->value_exact<std::string>();
+  if (!name) return;
+  for (const auto& each : kShippedTopologies) {
+    if (each.name != *name) continue;
+    auto table = parse_toml(std::string(each.text), std::string(each.file));
+    if (!table) throw std::logic_error(table.error().message());
+    add_base(*table, complaints);
+    return add_missing(root, *table);
+  }
+  complaints.add(
+      *base, "base is " + cli::in_quotes(cli::shortened(*name)) +
+                 ", which is no topology of the lab; it may be: " + listed(shipped_topologies()));
+}
+
 }  // namespace
 
 Result<TopologyPointer> read_topology(const std::string& text, const std::string& file) {
-  const Result<toml::table> root = parse_toml(text, file);
+  Result<toml::table> root = parse_toml(text, file);
   if (!root) return root.error();
   Complaints complaints(file);
+  add_base(*root, complaints);
   Topology topology = TopologyReader(*root, complaints).read();
   if (complaints.first()) return *complaints.first();
   topology.text = text;

@@ -29,6 +29,7 @@ struct ServerSpec {
   std::string peer{};                 // The text about each node; {peers} is all of them.
   std::string between_peers = ",";
   Words leader{};                 // Exits with 0 on the leading node.
+  std::int64_t shards = 1;        // Parts of the locks, each with a leader of its own.
   std::string framing = "raw";    // How the proxies tell requests apart: raw, resp.
   std::string keeps = "nothing";  // A killed server's memory when it comes back.
   Words durable{};                // Further arguments, with which it keeps everything.

@@ -57,6 +57,27 @@ TEST(TopologyTest, OfAClusterHasSizesPortsFilesAndPeers) {
   EXPECT_TRUE(cell.what.store.proxy);
 }
 
+TEST(TopologyTest, AVariantHasWhatItsBaseHasAndItDoesNotSay) {
+  const auto variant = read_topology(
+      "base = \"holdfast-etcd\"\nname = \"mine\"\n[server]\nshards = 4\n[server.files]\n"
+      "\"password\" = \"x\"\n",
+      "t.toml");
+  ASSERT_TRUE(variant) << variant.error().message();
+  const TopologyPointer base = shipped_topology("holdfast-etcd");
+  const ServerSpec& server = *(*variant)->server;
+  EXPECT_EQ((*variant)->name, "mine");
+  EXPECT_EQ((*variant)->url, base->url);
+  EXPECT_EQ(server.shards, 4);
+  EXPECT_EQ(server.command, base->server->command);
+  EXPECT_EQ(server.files.at(0).second, "x");
+  EXPECT_EQ(server.files.at(1), base->server->files.at(1));
+  EXPECT_EQ((*variant)->cells.size(), base->cells.size());
+
+  EXPECT_EQ(complaint_about("name = \"x\"\nbase = \"holdfast-ectd\"\n").substr(0, 79),
+            "t.toml:2: base is 'holdfast-ectd', which is no topology of the lab; it may be: ");
+  EXPECT_EQ(complaint_about("base = 1\n" + kHead), "t.toml:1: base must be text in quotes");
+}
+
 TEST(TopologyTest, AComplaintNamesFileLineKeyAndWhatToDo) {
   const std::string whole = kHead + kServer;
   EXPECT_EQ(complaint_about(whole), "it was taken");
@@ -68,7 +89,10 @@ TEST(TopologyTest, AComplaintNamesFileLineKeyAndWhatToDo) {
             "t.toml:5: {prot} in ready is not known; did you mean {port}?");
   EXPECT_EQ(complaint_about(whole + "[server.files]\n\"a\" = \"{xyzzy}\"\n"),
             "t.toml:6: {xyzzy} in a is not known; there are: {port}, {host}, {folder}, {node}, "
-            "{nodes}, {peers}");
+            "{nodes}, {peers}, {shards}");
+  EXPECT_EQ(complaint_about(whole + "leader = [\"ask\", \"{shard}\"]\n"), "it was taken");
+  EXPECT_EQ(complaint_about(whole + "ready = [\"ask\", \"{shard}\"]\n"),
+            "t.toml:5: {shard} in ready is not known; did you mean {shards}?");
   EXPECT_EQ(complaint_about(whole + "framing = \"rasp\"\n"),
             "t.toml:5: framing in [server] is 'rasp' (did you mean resp?); it may be: raw, resp");
   EXPECT_EQ(complaint_about(whole + "nodes = 3\n"),
