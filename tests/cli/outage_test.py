@@ -1,5 +1,6 @@
 """Commands that begin while their store is away: they wait for it as for the lock."""
 
+import json
 import signal
 import socket
 import subprocess
@@ -138,6 +139,52 @@ class ServiceTest(OutageCase):
             self.assertLess(time.monotonic() - signalled, 1, "nothing was asked for, and nothing is taken back")
         finally:
             self.server.send_signal(signal.SIGCONT)
+
+    def end_while_the_server_hangs(self, command, within):
+        """What the command says after a SIGTERM. It says something in two seconds."""
+        self.server.send_signal(signal.SIGSTOP)
+        try:
+            signalled = time.monotonic()
+            command.send_signal(signal.SIGTERM)
+            first = command.stderr.readline()
+            self.assertLess(time.monotonic() - signalled, 2, first)
+            events, rest = command.communicate(timeout=PATIENCE)
+            self.assertLess(time.monotonic() - signalled, within, first + rest)
+        finally:
+            self.server.send_signal(signal.SIGCONT)
+        return first + rest, events
+
+    def begin(self, *words):
+        command = subprocess.Popen([harness.PROGRAM, *words], env=self.env, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for stream in (command.stdin, command.stdout, command.stderr):
+            self.addCleanup(stream.close)
+        self.addCleanup(command.wait)
+        self.addCleanup(command.kill)
+        return command
+
+    def test_a_signal_ends_a_wait_in_the_queue_in_time_and_with_a_warning_while_the_server_hangs(self):
+        self.start()
+        self.holder("job", ttl="60s")
+        waiters = lambda: len(self.inspect()["waiters"])
+        for verb in VERBS:
+            with self.subTest(verb=verb):
+                self.until(lambda: waiters() == 0, "the queue is empty")
+                waiter = self.begin(*verb)
+                self.until(lambda: waiters() == 1, "it waits")
+                said, _ = self.end_while_the_server_hangs(waiter, within=3.8)
+                self.assertEqual(waiter.returncode, 128 + signal.SIGTERM, said)
+                self.assertRegex(said, "waiting for store .* to take the request for 'job' back: for 1s more at most\n")
+                self.assertIn("the lock may be held for up to one more ttl", said)
+
+    def test_a_holder_says_that_its_release_is_not_answered(self):
+        self.start()
+        holder = self.begin("hold", "--json", "job")
+        self.assertEqual(json.loads(holder.stdout.readline())["event"], "acquired")
+        said, events = self.end_while_the_server_hangs(holder, within=10)
+        self.assertEqual(holder.returncode, 125, said)
+        self.assertRegex(said, "waiting for store .* to take 'job' back: until its lease ends, in .* at most\n")
+        self.assertEqual([json.loads(line)["event"] for line in events.splitlines()], ["error"])
 
 
 class OtherStoresTest(OutageCase):

@@ -16,6 +16,7 @@
 #include "src/cli/options/settings.h"
 #include "src/cli/process/boottime.h"
 #include "src/cli/run/lock_attempt.h"
+#include "src/cli/run/said_if_late.h"
 #include "src/cli/text/output.h"
 #include "src/cli/text/text.h"
 
@@ -37,8 +38,10 @@ class Asking {
 
   const Signals& signals() const { return signals_; }
   Narrator& narrator() { return narrator_; }
+  // The lease's end frees the lock, whether the store has answered the release or not.
+  Result<void> release(Lease& lease);
   void close() {
-    if (attempt_) attempt_->close();
+    if (attempt_) attempt_->close(flush_for_);
   }
 
  private:
@@ -53,7 +56,16 @@ class Asking {
   Narrator narrator_;
   Signals signals_;
   std::optional<LockAttempt> attempt_;
+  Duration flush_for_ = LockAttempt::kFlush;
 };
+
+Result<void> Asking::release(Lease& lease) {
+  const Nanos deadline = lease.deadline_boottime();
+  const SaidIfLate waiting(narrator_, "take " + in_quotes(lease.name()) + " back", deadline);
+  auto released = release_lease(lease);
+  if (!released) flush_for_ = LockAttempt::flush_time(deadline);
+  return released;
+}
 
 std::optional<Lease> Asking::take(const std::string& program, bool auto_renew, int& status) {
   LockRequest request;
@@ -129,20 +141,26 @@ int hold_lease(Asking& asking, const HoldOptions& options, Lease lease) {
                    {{"message", "held for as long as --max-hold allows"}});
   }
   const auto loss = lease.loss();
-  const auto released = release_lease(lease);
+  const auto released = asking.release(lease);
   if (!released &&
       (released.error().code() == Errc::kLost || released.error().code() == Errc::kBroken)) {
     status = kExitLost;
   }
-  narrator.event(status == kExitLost ? "lost" : "released");
   if (status == kExitLost) {
+    narrator.event("lost");
     const Error& why = loss       ? *loss
                        : released ? Error(Errc::kLost, "the lease ran out")
                                   : released.error();
     narrator.lost(narrator.loss(explain(why, "")), why.code());
-  } else if (!released) {
-    status = fail(released.error(), narrator.setup().store);
-  } else if (status == kExitMaxHold) {
+    return status;
+  }
+  if (!released) {
+    const Error& why = released.error();
+    narrator.event("error", {}, {{"code", errc_name(why.code())}, {"message", why.message()}});
+    return fail(why, narrator.setup().store);
+  }
+  narrator.event("released");
+  if (status == kExitMaxHold) {
     narrator.note("gave back the " + narrator.lock() + ", held for as long as --max-hold allows");
   }
   return status;

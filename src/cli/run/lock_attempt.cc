@@ -19,6 +19,7 @@
 #include "src/cli/options/duration.h"
 #include "src/cli/process/boottime.h"
 #include "src/cli/run/alarms.h"
+#include "src/cli/run/said_if_late.h"
 #include "src/cli/run/self_lock.h"
 #include "src/cli/text/output.h"
 #include "src/cli/text/text.h"
@@ -52,6 +53,9 @@ constexpr Duration kLeastOpening = 2s;
 constexpr Duration kMostOpening = 10s;
 // Where nothing has to be taken back, such as while the store is opened.
 constexpr Duration kToStop = 200ms;
+// The library asks to take a request back for so long, and ends the wait by itself a little later.
+constexpr Duration kToLeave = 2s;
+constexpr Duration kToHearThat = 1s;
 // Too little for another request.
 constexpr Duration kLeastRest = 20ms;
 // Without a limit of the wait: a store that is away for longer, or that is not there at all, is an
@@ -285,16 +289,12 @@ AttemptOutcome LockAttempt::take(int guard_fd) {
   while (!shared_->done && !stopped) stopped = look_around(guard_fd);
   if (stopped) {
     cancel.request_stop();
-    // Leaving the queue needs a request, and a hanging store must not delay us.
-    const Duration patience = has_asked() ? 3s : kToStop;
-    pollfd bell{shared_->bell.fd(), POLLIN, 0};
-    const auto until = std::chrono::steady_clock::now() + patience;
-    while (!shared_->done && std::chrono::steady_clock::now() < until) {
-      ::poll(&bell, 1, 100);
-      shared_->bell.quiet();
-    }
     // The asking thread cannot be ended from here, and must not delay the end of this process.
-    if (!shared_->done) {
+    if (!leave()) {
+      if (has_asked()) {
+        narrator_.alarm(narrator_.lock() +
+                        ": the store does not answer; the lock may be held for up to one more ttl");
+      }
       if (stopped->signal == 0) ::_exit(request_.exit_error);
       narrator_.event("cancelled", {}, {{"signal", signal_name(stopped->signal)}});
       ::_exit(kExitSignalBase + stopped->signal);
@@ -304,10 +304,32 @@ AttemptOutcome LockAttempt::take(int guard_fd) {
   return outcome(std::move(stopped));
 }
 
+// Leaving the queue needs a request, and a hanging store must not delay us.
+bool LockAttempt::leave() {
+  const Duration patience = has_asked() ? kToLeave + kToHearThat : kToStop;
+  const auto until = std::chrono::steady_clock::now() + patience;
+  const SaidIfLate waiting(
+      narrator_, "take the request for " + in_quotes(request_.lock.name) + " back",
+      [] { return "for " + format_duration(kToLeave - SaidIfLate::kLate) + " more at most"; });
+  pollfd bell{shared_->bell.fd(), POLLIN, 0};
+  while (!shared_->done && std::chrono::steady_clock::now() < until) {
+    ::poll(&bell, 1, 100);
+    shared_->bell.quiet();
+  }
+  return shared_->done;
+}
+
 AttemptOutcome LockAttempt::outcome(std::optional<AttemptOutcome> stopped) {
   Result<Lease>& result = *shared_->result;
   if (stopped) {
-    if (result) (void)result->release();  // It was granted while we were leaving.
+    if (result) {  // It was granted while we were leaving.
+      const SaidIfLate waiting(narrator_, "take " + in_quotes(result->name()) + " back",
+                               result->deadline_boottime());
+      (void)result->release();
+    } else if (result.error().code() == Errc::kOutcomeUnknown) {
+      narrator_.alarm(explain(result.error(), narrator_.setup().store));
+      unanswered_ = true;
+    }
     return *std::move(stopped);
   }
   AttemptOutcome out;
@@ -412,6 +434,10 @@ std::string describe_holders(const LockInfo& info) {
     out += " and " + std::to_string(info.holders.size() - kMost) + " more";
   }
   return out;
+}
+
+Duration LockAttempt::flush_time(Nanos deadline) {
+  return std::clamp(std::chrono::floor<Duration>(deadline - boottime_now()), Duration(200), kFlush);
 }
 
 void LockAttempt::close(Duration limit) {

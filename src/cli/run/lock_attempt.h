@@ -14,6 +14,7 @@
 #include "src/cli/exit_codes.h"
 #include "src/cli/options/config.h"
 #include "src/cli/options/options.h"
+#include "src/cli/process/boottime.h"
 #include "src/cli/process/fd.h"
 #include "src/cli/process/signals.h"
 #include "src/cli/run/narrator.h"
@@ -71,7 +72,11 @@ class LockAttempt {
   std::optional<Client>& client() { return shared_->client; }
 
   // Flushes what is queued; short, and silent: the lease frees the lock anyway.
-  void close(Duration limit = std::chrono::seconds(2));
+  static constexpr Duration kFlush = std::chrono::seconds(2);
+  void close(Duration limit = kFlush);
+  // After a release without an answer the library goes on trying, which serves a store that comes
+  // back before the lease ends.
+  static Duration flush_time(Nanos deadline);
 
  private:
   struct Shared {
@@ -112,6 +117,8 @@ class LockAttempt {
   Duration opens_in() const;
   std::string still_closed() const;
   std::string in_vain() const;
+  // False: the asking thread has not ended in time.
+  bool leave();
   AttemptOutcome outcome(std::optional<AttemptOutcome> stopped);
 
   const Signals& signals_;

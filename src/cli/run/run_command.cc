@@ -6,15 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <functional>
-#include <mutex>
-#include <stop_token>
-#include <system_error>
-#include <thread>
 
 #include "holdfast/detail/transient.h"
 #include "src/cli/commands.h"
@@ -31,6 +26,7 @@
 #include "src/cli/run/lock_attempt.h"
 #include "src/cli/run/run.h"
 #include "src/cli/run/run_plan.h"
+#include "src/cli/run/said_if_late.h"
 #include "src/cli/run/self_lock.h"
 #include "src/cli/run/supervisor.h"
 #include "src/cli/run/textfile.h"
@@ -77,26 +73,6 @@ Narrator::Setup narrator_setup(const RunPlan& plan) {
   return setup;
 }
 
-// Says why the program waits, should it have to.
-class SaidIfLate {
- public:
-  explicit SaidIfLate(std::function<void()> say) {
-    try {
-      thread_ = std::jthread([say = std::move(say)](const std::stop_token& over) {
-        std::mutex mutex;
-        std::unique_lock lock(mutex);
-        std::condition_variable_any ended;
-        ended.wait_for(lock, over, 1s, [] { return false; });
-        if (!over.stop_requested()) say();
-      });
-    } catch (const std::system_error&) {  // No thread to be had: then it waits in silence.
-    }
-  }
-
- private:
-  std::jthread thread_;  // Its end is awaited.
-};
-
 class Run {
  public:
   explicit Run(RunPlan plan) : plan_(std::move(plan)), narrator_(narrator_setup(plan_)) {
@@ -133,8 +109,7 @@ class Run {
   std::optional<Cgroup> cgroup_;
   enum class RoundEnd { kOver, kEnded, kAway };
   RoundEnd round_end_ = RoundEnd::kOver;
-  static constexpr Duration kFlush = 2s;
-  Duration flush_for_ = kFlush;
+  Duration flush_for_ = LockAttempt::kFlush;
   RunFigures figures_;
   Nanos begun_ = boottime_now();
   std::optional<HolderInfo> around_;  // The command is to run under this grant.
@@ -287,7 +262,7 @@ int Run::with_guard(Guard& guard) {
   } else if (!around_) {
     status = not_acquired(outcome);
   }
-  attempt.close(std::exchange(flush_for_, kFlush));
+  attempt.close(std::exchange(flush_for_, LockAttempt::kFlush));
   return status;
 }
 
@@ -389,14 +364,10 @@ bool Run::let_go(Lease lease, Nanos keep_until, bool held) {
   const std::string name = in_quotes(plan_.options.lock.name);
   const Nanos deadline = lease.deadline_boottime();
   const bool keeps = boottime_now() < keep_until;
-  const auto left = [&] { return std::chrono::floor<Duration>(deadline - boottime_now()); };
   Result<void> done;
   {
-    const SaidIfLate waiting([&] {
-      narrator_.note("waiting for store " + printable(plan_.settings.shown_store) +
-                     (keeps ? " to keep " : " to take ") + name + (keeps ? "" : " back") +
-                     ": until its lease ends, in " + format_duration(left()) + " at most");
-    });
+    const SaidIfLate waiting(narrator_, keeps ? "keep " + name : "take " + name + " back",
+                             deadline);
     // The library retries an unanswered release until we close the client.
     done = keeps ? JobLease(std::move(lease), keep_until).release() : release_lease(lease);
   }
@@ -406,8 +377,7 @@ bool Run::let_go(Lease lease, Nanos keep_until, bool held) {
     return true;
   }
   if (done.error().code() == Errc::kLost || done.error().code() == Errc::kBroken) return false;
-  // The library goes on trying for a while, which serves a store that comes back.
-  flush_for_ = std::clamp<Duration>(left(), 200ms, kFlush);
+  flush_for_ = LockAttempt::flush_time(deadline);
   if (held) {
     narrator_.note("could not tell the store " +
                    std::string(keeps ? "until when to keep " : "that ") + name +
