@@ -113,10 +113,9 @@ void take_numbers(Service& service, const std::string& name, std::uint64_t count
   }
   const auto taken = std::make_shared<IdNumbers>();
   service.change_kept(
-      [name, count, as_range, user, taken](const KeptTexts& texts) {
-        auto wish = raise(texts, name, count, as_range, *taken);
-        if (wish) wish->user = user;
-        return wish;
+      user,
+      [name, count, as_range, taken](const KeptTexts& texts) {
+        return raise(texts, name, count, as_range, *taken);
       },
       [taken, done = std::move(done)](const Result<std::optional<std::uint64_t>>& version) {
         if (!version) return done(version.error());

@@ -120,7 +120,7 @@ TEST_F(KeptTextsTest, ARefusedChangeIsToldWhenWhatItHasSeenIsCommitted) {
     const Service::Change never = [](const KeptTexts&) -> Result<KeepText> {
       return Error(Errc::kUnsupported, "no numbers left");
     };
-    rig_.shard().change_kept(rig_.boot, never,
+    rig_.shard().change_kept(rig_.boot, {}, never,
                              [slot](Result<Version> answer) { slot->emplace(std::move(answer)); });
     return slot;
   };

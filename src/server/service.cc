@@ -639,9 +639,11 @@ void Service::keep(const KeepText& wish, Done<std::optional<std::uint64_t>> done
   impl_->use([&](Shard& shard, machine::Instant now) { shard.keep(now, wish, std::move(done)); });
 }
 
-void Service::change_kept(const Change& change, Done<std::optional<std::uint64_t>> done) {
-  impl_->use(
-      [&](Shard& shard, machine::Instant now) { shard.change_kept(now, change, std::move(done)); });
+void Service::change_kept(const std::string& user, const Change& change,
+                          Done<std::optional<std::uint64_t>> done) {
+  impl_->use([&](Shard& shard, machine::Instant now) {
+    shard.change_kept(now, user, change, std::move(done));
+  });
 }
 
 void Service::State::add(const State& other) {

@@ -105,9 +105,11 @@ class Service {
   // nothing happened. Errors: kInvalidArgument (too long), kUnsupported (there are too many).
   void kept(const std::string& key, Done<std::optional<KeptText>> done);
   void keep(const KeepText& wish, Done<std::optional<std::uint64_t>> done);
-  // One step: `change` sees all texts, committed or not, and says what is to be kept.
+  // One step: `change` sees all texts, committed or not, and says what is to be kept. It counts as
+  // the user's.
   using Change = std::function<Result<KeepText>(const KeptTexts&)>;
-  void change_kept(const Change& change, Done<std::optional<std::uint64_t>> done);
+  void change_kept(const std::string& user, const Change& change,
+                   Done<std::optional<std::uint64_t>> done);
 
   // The present, for operators. The disk is looked at four times a second.
   struct State {

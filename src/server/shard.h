@@ -56,7 +56,7 @@ class Shard {
                    std::size_t limit, Done<std::vector<LockSight>> done);
   // Kept texts, as Service's.
   void keep(machine::Instant boot, const KeepText& wish, Done<std::optional<std::uint64_t>> done);
-  void change_kept(machine::Instant boot, const Service::Change& change,
+  void change_kept(machine::Instant boot, const std::string& user, const Service::Change& change,
                    Done<std::optional<std::uint64_t>> done);
   void kept(machine::Instant boot, const std::string& key, Done<std::optional<KeptText>> done);
   void forget_client(const ClientName& client);
@@ -193,6 +193,8 @@ class Shard {
   // A read of committed state, for which `name` stands.
   template <typename T>
   void answer_read(const std::string& name, Done<T> done, T answer);
+  void put_kept(const std::string& user, const KeepText& wish,
+                Done<std::optional<std::uint64_t>> done);
   template <typename T>
   void answer_while_full(Done<T> done, T answer, bool needs_proof);
   LockSight look(const std::string& name) const;

@@ -69,28 +69,32 @@ void Shard::kept(Instant boot, const std::string& key, Done<std::optional<KeptTe
   answer_read(place_of(key), std::move(done), now == nullptr ? std::nullopt : std::optional(*now));
 }
 
-void Shard::change_kept(Instant boot, const Service::Change& change,
+void Shard::keep(Instant boot, const KeepText& wish, Done<std::optional<std::uint64_t>> done) {
+  change_kept(
+      boot, wish.user, [&wish](const KeptTexts&) { return wish; }, std::move(done));
+}
+
+void Shard::change_kept(Instant boot, const std::string& user, const Service::Change& change,
                         Done<std::optional<std::uint64_t>> done) {
-  if (auto refused = refuse(boot, {})) return done(*std::move(refused));
+  Request of_user;
+  of_user.user = user;
+  if (auto refused = refuse(boot, of_user)) return done(*std::move(refused));
   look_at_deadline(boot);
   const auto wish = change(kept_);
-  if (wish) return keep(boot, *wish, std::move(done));
+  if (wish) return put_kept(user, *wish, std::move(done));
   // A refusal tells of texts, too, and those may not be committed yet.
   wait_for_commit([done = std::move(done), why = wish.error()](
                       const Error* failed) { done(failed != nullptr ? *failed : why); },
                   /*fails_when_full=*/true);
 }
 
-void Shard::keep(Instant boot, const KeepText& wish, Done<std::optional<std::uint64_t>> done) {
+void Shard::put_kept(const std::string& user, const KeepText& wish,
+                     Done<std::optional<std::uint64_t>> done) {
   if (wish.key.size() > kLongestKeptKey || wish.text.size() > kLongestKeptText) {
     return done(Error(Errc::kInvalidArgument,
                       "a kept text has " + std::to_string(kLongestKeptText) +
                           " bytes at most, and its key " + std::to_string(kLongestKeptKey)));
   }
-  Request of_user;
-  of_user.user = wish.user;
-  if (auto refused = refuse(boot, of_user)) return done(*std::move(refused));
-  look_at_deadline(boot);
   const KeptText* now = kept_.find(wish.key);
   const std::uint64_t version = now == nullptr ? 0 : now->version;
   const std::string place = place_of(wish.key);
@@ -105,7 +109,7 @@ void Shard::keep(Instant boot, const KeepText& wish, Done<std::optional<std::uin
   const std::size_t before = filling_.writer.size();
   filling_.writer.add_kept(wish.key, next);
   filling_.names.insert(place_of_name(place));
-  charge(backlog_of(wish.user, {}), before);
+  charge(backlog_of(user, {}), before);
   // Later requests work on the new text. Their answers wait for the same commit.
   const Version answer(next.version);
   kept_.set(wish.key, std::move(next));

@@ -226,18 +226,19 @@ void run_on_all(const Input& input, const PendingReply& reply, const ScriptCall&
                 call.lease, [reply, count](bool took) { give_integer(reply, took ? count : 0); });
   }
   look(service, reply, call.names, [=, &service](const std::vector<MaybeHolder>& seen) {
+    const bool extends = call.script.does == Does::kExtendAll;
     std::vector<Request> releases;
     std::vector<LibraryHolder> holders;
     for (std::size_t i = 0; i < call.names.size(); ++i) {
-      if (!seen[i] || !seen[i]->is(call.value)) continue;
-      holders.push_back(*seen[i]);
-      releases.push_back(release_request(call.names[i], *seen[i]));
+      const bool holds = seen[i] && seen[i]->is(call.value);
+      if (extends && !holds) return give_integer(reply, 0);
+      if (extends) holders.push_back(*seen[i]);
+      if (!extends && holds) releases.push_back(release_request(call.names[i], *seen[i]));
     }
-    if (call.script.does != Does::kExtendAll) {
+    if (!extends) {
       return submit_each(service, reply, releases, Outcome::kReleased,
                          [reply](std::int64_t done) { give_integer(reply, done); });
     }
-    if (holders.size() != call.names.size()) return give_integer(reply, 0);
     extend(service, reply, call.names, holders, call.lease,
            [reply, count](const std::vector<bool>& held) {
              const bool all = std::find(held.begin(), held.end(), false) == held.end();
