@@ -1,9 +1,11 @@
 #include "src/server/http/http_codec.h"
 
+#include <algorithm>
 #include <optional>
 #include <sstream>
 
 #include <boost/asio/buffer.hpp>
+#include <boost/beast/core/string.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -13,6 +15,28 @@
 namespace holdfast::server {
 
 namespace http = boost::beast::http;
+
+namespace {
+
+// Two of one of them are read differently by different programs.
+constexpr const char* kOnce[] = {"Host", "Origin", "Authorization", "Content-Type",
+                                 "Holdfast-Request"};
+
+// A target may be a whole URL. Then its host counts, and not that of the header (RFC 9112, 3.2.2).
+void split_url(HttpRequest& request) {
+  const std::size_t colon = request.target.find("://");
+  if (colon == std::string::npos) return;
+  const std::string scheme = request.target.substr(0, colon);
+  if (!boost::beast::iequals(scheme, "http") && !boost::beast::iequals(scheme, "https")) return;
+  const std::size_t host = colon + 3;
+  const std::size_t path =
+      std::min(request.target.find_first_of("/?", host), request.target.size());
+  request.host = request.target.substr(host, path - host);
+  request.target.erase(0, path);
+  if (!request.target.starts_with('/')) request.target.insert(0, 1, '/');
+}
+
+}  // namespace
 
 struct HttpReader::Impl {
   Impl() { begin(); }
@@ -42,8 +66,15 @@ HttpReader::Next HttpReader::take(std::string& bytes) {
     }
   }
   if (!parser.is_done()) return Next::kMore;
-  // Two of them are read differently by different programs.
-  if (parser.get().count(http::field::host) != 1) return Next::kBad;
+  for (const char* name : kOnce) {
+    if (parser.get().count(name) < 2) continue;
+    why_ = std::string("the header '") + name + "' comes more than once";
+    return Next::kBad;
+  }
+  if (parser.get().count(http::field::host) == 0) {
+    why_ = "the header 'Host' is missing";
+    return Next::kBad;
+  }
   // Its body would be taken for the next request.
   if (parser.get().count(http::field::transfer_encoding) != 0 && !parser.chunked()) {
     return Next::kBad;
@@ -55,15 +86,17 @@ HttpRequest HttpReader::request() {
   const auto message = impl_->parser->release();
   impl_->begin();
   const auto text = [&](auto name) { return std::string(message[name]); };
-  return {.method = std::string(message.method_string()),
-          .target = std::string(message.target()),
-          .host = text(http::field::host),
-          .origin = text(http::field::origin),
-          .authorization = text(http::field::authorization),
-          .content_type = text(http::field::content_type),
-          .marker = text("Holdfast-Request"),
-          .body = message.body(),
-          .keep_alive = message.keep_alive()};
+  HttpRequest request{.method = std::string(message.method_string()),
+                      .target = std::string(message.target()),
+                      .host = text(http::field::host),
+                      .origin = text(http::field::origin),
+                      .authorization = text(http::field::authorization),
+                      .content_type = text(http::field::content_type),
+                      .marker = text("Holdfast-Request"),
+                      .body = message.body(),
+                      .keep_alive = message.keep_alive()};
+  split_url(request);
+  return request;
 }
 
 std::string to_bytes(const HttpAnswer& answer, bool keep_alive, bool head_only) {

@@ -48,13 +48,15 @@ class HttpReader {
   Next take(std::string& bytes);
   // After kRequest, once. The next take() begins another one.
   HttpRequest request();
-  // After kBad: 400, 413 or 431.
+  // After kBad: 400, 413 or 431, and why.
   unsigned refusal() const { return refusal_; }
+  const std::string& why() const { return why_; }
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
   unsigned refusal_ = 400;
+  std::string why_ = "this is no request that the server reads";
 };
 
 // `head_only`: the answer to HEAD, which has no body.

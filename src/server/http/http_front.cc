@@ -281,8 +281,7 @@ void HttpFront::Impl::step(const PeerPtr& peer) {
       peer->busy = true;
       peer->keep_alive = false;
       peer->request = {};
-      return answer(peer, http_error(peer->reader.refusal(), "bad_request",
-                                     "this is no request that the server reads",
+      return answer(peer, http_error(peer->reader.refusal(), "bad_request", peer->reader.why(),
                                      "send HTTP/1.1 with one Host; bodies have 16 KiB at most"));
     case HttpReader::Next::kRequest: break;
   }

@@ -61,6 +61,52 @@ TEST_F(HttpTest, ANameThatNativeClientsCannotWriteIsRefused) {
   EXPECT_EQ(get("/v1/locks").parsed()["locks"].size(), 0U);
 }
 
+// Two of them are read differently by different programs, and a word that is not taken may ask for
+// what this server does not do.
+TEST_F(HttpTest, AWordOfTheQueryOrAHeaderThatIsNotTakenIsRefusedByName) {
+  open();
+  const json wish = {{"ttl_ms", 30000}};
+  const std::pair<Got, const char*> refusals[] = {
+      {get("/v1/locks?limit=1&limit=2"), "'limit' more than once"},
+      {get("/v1/locks?prefix=a&pre%66ix=b"), "'prefix' more than once"},
+      {get("/v1/locks?wait=1s&wait=2s"), "'wait'"},
+      {get("/v1/locks?limit=101"), "'limit' must be a whole number from 1 to 100"},
+      {get("/v1/locks?after=%2"), "not percent-encoded"},
+      {get("/v1/locks/a?verbose=1"), "no query word 'verbose'"},
+      {get("/v1/server?verbose"), "no query word 'verbose'"},
+      {post("/v1/locks/a/acquire?wait=1s", wish), "no query word 'wait'"},
+      {post("/v1/ids/a/next?count=5", json::object()), "no query word 'count'"},
+      {post("/v1/locks/a/acquire", wish, "Content-Type: application/json\r\n"),
+       "the header 'Content-Type' comes more than once"},
+      {post("/v1/locks/a/acquire", wish, "Holdfast-Request: 1\r\n"),
+       "the header 'Holdfast-Request' comes more than once"},
+      {get("/healthz", "host: localhost\r\n"), "the header 'Host' comes more than once"},
+      {ask("GET /healthz HTTP/1.1\r\n\r\n"), "the header 'Host' is missing"},
+      {ask(posted("/v1/locks/a/acquire", "{\"ttl_ms\":30000,\"owner\":\"J\xfcrgen\"}")),
+       "the body is not UTF-8"}};
+  for (const auto& [refused, why] : refusals) {
+    EXPECT_EQ(refused.status, 400) << why;
+    EXPECT_NE(refused.body.find(why), std::string::npos) << why << ": " << refused.body;
+  }
+  EXPECT_EQ(get("/v1/locks").parsed()["locks"].size(), 0U);
+  EXPECT_EQ(get("/healthz?nonce=1").status, 200) << "whose query nobody could mean anything by";
+}
+
+// RFC 9112, 3.2.2: a server must take it, and its host is the one of the target.
+TEST_F(HttpTest, ATargetMayBeAWholeUrl) {
+  open();
+  const auto status = [&](const std::string& target) {
+    return ask("GET " + target + " HTTP/1.1\r\nHost: localhost\r\n\r\n").status;
+  };
+  EXPECT_EQ(status("http://localhost/healthz"), 200);
+  EXPECT_EQ(status("HTTP://" + address() + "/v1/locks?limit=1"), 200);
+  EXPECT_EQ(status("http://localhost"), 200) << "the console";
+  EXPECT_EQ(status("http://evil.example/healthz"), 421);
+  EXPECT_EQ(status("http://evil.example@localhost/healthz"), 421);
+  EXPECT_EQ(status("http:///healthz"), 421);
+  EXPECT_EQ(status("ftp://localhost/healthz"), 404);
+}
+
 class NobodyListens final : public ServiceListener {
   void on_push(const ClientName&, const port::Push&) override {}
   void on_effect(Position, const machine::Effect&, machine::Instant) override {}

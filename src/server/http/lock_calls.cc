@@ -49,10 +49,6 @@ HttpAnswer as_json(unsigned status, const json& body) {
           .body = body.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
 }
 
-HttpAnswer bad(const std::string& message) {
-  return http_error(400, "bad_request", message, "see docs/guide/http.md");
-}
-
 HttpAnswer failed(const Error& error) {
   switch (error.code()) {
     case Errc::kPermissionDenied:
@@ -64,7 +60,7 @@ HttpAnswer failed(const Error& error) {
     }
     case Errc::kOutcomeUnknown:
       return http_error(503, "outcome_unknown", error.message(), "repeat it with the same id");
-    case Errc::kInvalidArgument: return bad(error.message());
+    case Errc::kInvalidArgument: return bad_request(error.message());
     case Errc::kUnsupported:
       return http_error(409, "used_up", error.message(), "ask the operator for another namespace");
     case Errc::kCorruptState:
@@ -296,7 +292,7 @@ void acquire(const std::shared_ptr<LockCall>& call, Fields& fields) {
   const std::string mode = fields.text("mode", "exclusive");
   if (mode == "shared") wish.mode = machine::Mode::shared();
   if (mode != "shared" && mode != "exclusive") fields.spoil("'mode' is exclusive or shared");
-  if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
+  if (const auto why = fields.trouble(); !why.empty()) return call->done(bad_request(why));
   const auto then = [call, id = wish.id](const Answer& answer) {
     return answer.reply.outcome == Outcome::kHeld ? grant(*call, id, answer) : refusal(answer);
   };
@@ -328,7 +324,7 @@ void acquire(const std::shared_ptr<LockCall>& call, Fields& fields) {
 void renew(const std::shared_ptr<LockCall>& call, Fields& fields) {
   const AcquisitionId id = fields.id(/*required=*/true);
   const machine::Duration ttl = fields.ttl();
-  if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
+  if (const auto why = fields.trouble(); !why.empty()) return call->done(bad_request(why));
   call->service->inspect(call->name, [call, id, ttl](const Result<LockSight>& sight) {
     if (!sight) return call->done(failed(sight.error()));
     std::uint64_t seq = 0;
@@ -349,7 +345,7 @@ void renew(const std::shared_ptr<LockCall>& call, Fields& fields) {
 
 void release(const std::shared_ptr<LockCall>& call, Fields& fields) {
   const AcquisitionId id = fields.id(/*required=*/true);
-  if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
+  if (const auto why = fields.trouble(); !why.empty()) return call->done(bad_request(why));
   call->waits->release(call->name, id);
   submit(call, {.action = machine::Release{call->name, id, {}}}, [call](const Answer& answer) {
     const Outcome outcome = answer.reply.outcome;
@@ -363,7 +359,7 @@ void break_lock(const std::shared_ptr<LockCall>& call, Fields& fields) {
   if (!token || *token == 0) fields.spoil("'token' must be the text that inspection shows");
   const auto by = owner_of(*call, fields);
   if (by->reason.empty()) fields.spoil("'reason' must say why");
-  if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
+  if (const auto why = fields.trouble(); !why.empty()) return call->done(bad_request(why));
   submit(call, {.action = machine::Break{call->name, {0, *token}, {}, by}},
          [call](const Answer& answer) {
            if (answer.reply.outcome != Outcome::kReleased) return refusal(answer);
@@ -373,7 +369,7 @@ void break_lock(const std::shared_ptr<LockCall>& call, Fields& fields) {
 
 void next_ids(const std::shared_ptr<LockCall>& call, Fields& fields) {
   const std::uint64_t count = fields.count();
-  if (const auto why = fields.trouble(); !why.empty()) return call->done(bad(why));
+  if (const auto why = fields.trouble(); !why.empty()) return call->done(bad_request(why));
   take_numbers(
       *call->service, call->name, count, /*as_range=*/false, user_of(*call),
       [call, count](const auto& taken) {
@@ -520,37 +516,29 @@ void list_shards(const HttpScene& scene, const std::shared_ptr<LockCall>& call,
   }
 }
 
-void list(const HttpScene& scene, const std::shared_ptr<LockCall>& call, std::string_view query) {
-  std::string prefix;
-  std::string after;
-  std::size_t limit = kMostOnePage;
-  while (!query.empty()) {
-    const std::string_view part = query.substr(0, query.find('&'));
-    query.remove_prefix(std::min(part.size() + 1, query.size()));
-    const std::size_t equals = std::min(part.find('='), part.size());
-    const std::string_view key = part.substr(0, equals);
-    const auto value = detail::percent_decode(part.substr(std::min(equals + 1, part.size())));
-    const auto from = value && key == "after" ? read_after(*value) : value;
-    if (!from || from->size() > base::kLongestStoredName)
-      return call->done(bad("a query it cannot have"));
-    if (key == "prefix") {
-      const auto good = base::check_lock_prefix(*value);
-      if (!good) return call->done(bad(good.error().message()));
-      prefix = *value;
-    } else if (key == "after") {
-      after = *from;
-    } else if (const auto number = detail::parse_number<std::size_t>(*value);
-               key == "limit" && number && *number >= 1 && *number <= kMostOnePage) {
-      limit = *number;
-    } else {
-      return call->done(bad("the query has prefix, after, and limit from 1 to 100"));
-    }
+void list(const HttpScene& scene, const std::shared_ptr<LockCall>& call, const HttpQuery& query) {
+  const auto text = [&query](const char* word, const std::string& otherwise) {
+    const auto found = query.find(word);
+    return found == query.end() ? otherwise : found->second;
+  };
+  const std::string prefix = text("prefix", "");
+  const auto good = base::check_lock_prefix(prefix);
+  if (!good) return call->done(bad_request(good.error().message()));
+  const auto after = read_after(text("after", ""));
+  if (!after || after->size() > base::kLongestStoredName) {
+    return call->done(bad_request("'after' must be what 'next_after' was"));
+  }
+  const auto limit =
+      detail::parse_number<std::size_t>(text("limit", std::to_string(kMostOnePage))).value_or(0);
+  if (limit < 1 || limit > kMostOnePage) {
+    return call->done(
+        bad_request("'limit' must be a whole number from 1 to " + std::to_string(kMostOnePage)));
   }
   const AccountPtr& account = call->caller.account;
   if (account != nullptr && !account->user->may_list(prefix)) {
     return call->done(failed({Errc::kPermissionDenied, "no right to observe all of these"}));
   }
-  list_shards(scene, call, prefix, after, limit);
+  list_shards(scene, call, prefix, *after, limit);
 }
 
 void inspect(const std::shared_ptr<LockCall>& call) {
@@ -576,9 +564,9 @@ constexpr Verb kVerbs[] = {{"acquire", Right::kAcquire, acquire},
 // nullopt: it is no name, and the caller was told why.
 std::optional<std::string> read_name(std::string_view part, const Answered& done) {
   auto name = detail::percent_decode(part);
-  if (!name) return done(bad("the name in the path is not percent-encoded")), std::nullopt;
+  if (!name) return done(bad_request("the name in the path is not percent-encoded")), std::nullopt;
   const auto good = base::check_lock_name(*name);
-  if (!good) return done(bad(good.error().message())), std::nullopt;
+  if (!good) return done(bad_request(good.error().message())), std::nullopt;
   return name;
 }
 
@@ -603,6 +591,7 @@ std::string read_body(const std::string& text, json& body) {
     if (!fields.insert(name).second) twice = name.substr(0, 64);
     return true;
   };
+  if (!base::is_utf8(text)) return "the body is not UTF-8";
   body = json::parse(text.empty() ? "{}" : text, look, /*allow_exceptions=*/false);
   if (!body.is_object()) return "the body must be one object of JSON";
   if (twice.empty()) return {};
@@ -618,7 +607,7 @@ void change(const std::shared_ptr<LockCall>& call, Right right, const std::strin
     return call->done(restored(quiet));
   }
   const auto why = read_body(request.body, call->body);
-  if (!why.empty()) return call->done(bad(why));
+  if (!why.empty()) return call->done(bad_request(why));
   Fields fields(call->body);
   run(call, fields);
 }
@@ -655,7 +644,7 @@ bool go_to(const HttpScene& scene, std::uint32_t shard, LockCall& call) {
 
 }  // namespace
 
-void answer_lock_call(const HttpScene& scene, std::string_view path, std::string_view query,
+void answer_lock_call(const HttpScene& scene, std::string_view path, const HttpQuery& query,
                       const HttpRequest& request, const HttpCaller& caller, const Answered& done) {
   const bool reads = request.method == "GET" || request.method == "HEAD";
   const auto call = make_call(scene, caller, done);

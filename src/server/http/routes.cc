@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "holdfast/detail/percent.h"
 #include "holdfast/detail/utc.h"
 #include "src/base/clock.h"
 #include "src/server/http/console_page.h"
@@ -129,6 +130,33 @@ bool reads(const HttpRequest& request) {
   return request.method == "GET" || request.method == "HEAD";
 }
 
+// Errors: a word that comes twice, or that is not among the known ones: it may ask for what this
+// server does not do.
+Result<HttpQuery> read_query(std::string_view text, const std::vector<std::string_view>& known) {
+  HttpQuery query;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find('&'));
+    text.remove_prefix(std::min(part.size() + 1, text.size()));
+    if (part.empty()) continue;
+    const std::size_t equals = std::min(part.find('='), part.size());
+    auto word = detail::percent_decode(part.substr(0, equals));
+    auto value = detail::percent_decode(part.substr(std::min(equals + 1, part.size())));
+    if (!word || !value) return Error(Errc::kInvalidArgument, "the query is not percent-encoded");
+    const std::string quoted = '\'' + word->substr(0, 64) + '\'';
+    if (std::find(known.begin(), known.end(), *word) == known.end()) {
+      std::string all;
+      for (const std::string_view each : known) all.append(all.empty() ? "" : ", ").append(each);
+      return Error(Errc::kInvalidArgument, "this call has no query word " + quoted + ": it has " +
+                                               (all.empty() ? "none" : all));
+    }
+    if (!query.emplace(*std::move(word), *std::move(value)).second) {
+      return Error(Errc::kInvalidArgument,
+                   "the query has " + quoted + " more than once: give it one value");
+    }
+  }
+  return query;
+}
+
 }  // namespace
 
 HttpAnswer http_error(unsigned status, std::string_view code, const std::string& message,
@@ -142,6 +170,10 @@ std::string quiet_text(machine::Duration left) {
   const auto whole = std::chrono::ceil<std::chrono::seconds>(left);
   return "the journal is a restored copy and grants nothing for " + std::to_string(whole.count()) +
          " s, until " + detail::utc_text(base::wall_now() + whole);
+}
+
+HttpAnswer bad_request(const std::string& message) {
+  return http_error(400, "bad_request", message, "see docs/guide/http.md");
 }
 
 HttpAnswer wrong_method(const std::string& allowed) {
@@ -183,16 +215,26 @@ bool HttpScene::journal_answers(const std::optional<Service::State>& present) co
   return journal_answered && (!present || present->journal_answers);
 }
 
-bool is_open_to_all(std::string_view target) { return target == "/healthz" || target == "/readyz"; }
+bool is_open_to_all(std::string_view target) {
+  const std::string_view path = target.substr(0, target.find('?'));
+  return path == "/healthz" || path == "/readyz";
+}
 
 void answer_request(const HttpScene& scene, const HttpRequest& request, const HttpCaller& caller,
                     Answered done) {
   const std::string_view target = request.target;
   const std::size_t mark = target.find('?');
   const std::string_view path = target.substr(0, mark);
-  const std::string_view query = mark == target.npos ? "" : target.substr(mark + 1);
+  Result<HttpQuery> query = HttpQuery();
+  if (path.starts_with("/v1/")) {
+    const bool lists = path == kLocks && reads(request);
+    query = read_query(mark == target.npos ? "" : target.substr(mark + 1),
+                       lists ? std::vector<std::string_view>{"prefix", "after", "limit"}
+                             : std::vector<std::string_view>());
+  }
+  if (!query) return done(bad_request(query.error().message()));
   if (path == kLocks || path.starts_with("/v1/locks/")) {
-    return answer_lock_call(scene, path.substr(kLocks.size()), query, request, caller, done);
+    return answer_lock_call(scene, path.substr(kLocks.size()), *query, request, caller, done);
   }
   if (path.starts_with(kIds)) {
     return answer_id_call(scene, path.substr(kIds.size()), request, caller, done);

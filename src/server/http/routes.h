@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -77,13 +78,16 @@ HttpAnswer http_error(unsigned status, std::string_view code, const std::string&
                       const std::string& next);
 // The message of a restored copy that grants nothing for `left`.
 std::string quiet_text(machine::Duration left);
+HttpAnswer bad_request(const std::string& message);
 HttpAnswer wrong_method(const std::string& allowed);
 
 // --- /v1/server (server_state.cc).
 HttpAnswer server_state(const HttpScene& scene);
 
+using HttpQuery = std::map<std::string, std::string>;
+
 // --- The calls for locks, under /v1/locks (lock_calls.cc). `path` is what follows it.
-void answer_lock_call(const HttpScene& scene, std::string_view path, std::string_view query,
+void answer_lock_call(const HttpScene& scene, std::string_view path, const HttpQuery& query,
                       const HttpRequest& request, const HttpCaller& caller, const Answered& done);
 
 // The calls for ids, under /v1/ids/. `path` is what follows it.
