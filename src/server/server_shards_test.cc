@@ -76,6 +76,40 @@ TEST_F(ServerShardsTest, AServerInMemoryServesAllItsShards) {
   EXPECT_EQ(status->front().leader, own + "," + own + "," + own + "," + own);
 }
 
+TEST_F(ServerShardsTest, ARefusalNamesTheLocksOfTwoShards) {
+  open();
+  const testing::Socket socket(server_->address());
+  const std::string a = name_in(1);
+  const std::string b = name_in(2);
+  for (const char* command : {"DEL", "EXISTS"}) {
+    const std::string refused = socket.ask(testing::request({command, a, name_in(1, 1), b}));
+    EXPECT_EQ(refused, "-UNSUPPORTED '" + std::string(command) + "': '" + a + "' and '" + b +
+                           "' are in different shards of the service, and no command does "
+                           "anything in two: send one for each lock\r\n");
+  }
+}
+
+// INFO has no line that would be empty, or of one shard among several.
+TEST_F(ServerShardsTest, InfoHasOnlyLinesThatAreTrue) {
+  open();
+  const testing::Socket many(server_->address());
+  const std::string of_many = many.ask(testing::request({"INFO"}));
+  for (const char* none : {"\nleader:", "\njournal_id:", "\nterm:"}) {
+    EXPECT_FALSE(tells(of_many, none)) << of_many;
+  }
+  EXPECT_TRUE(tells(of_many, "\nshards_led:0,1,2,3\r")) << of_many;
+  server_.reset();
+  options_.shards = 1;
+  open();
+  const testing::Socket one(server_->address());
+  const std::string of_one = one.ask(testing::request({"INFO"}));
+  for (const char* none : {"\nleader:", "\nshards_led:", "\nshard_leaders:"}) {
+    EXPECT_FALSE(tells(of_one, none)) << of_one;
+  }
+  EXPECT_TRUE(tells(of_one, "\nleads:1\r")) << of_one;
+  EXPECT_TRUE(tells(of_one, "\njournal_id:" + server_->journal_id() + "\r")) << of_one;
+}
+
 TEST_F(ServerShardsTest, AFolderHasOneShard) {
   options_.journal = "sqlite:" + folder_.file("data");
   const auto made = ServerAccess::start(options_, {});

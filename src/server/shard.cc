@@ -332,9 +332,14 @@ void Shard::submit_all(Instant boot, const std::vector<Request>& requests,
   std::unordered_set<std::string_view> names;
   for (const Request& request : requests) {
     const auto* acquire = as<machine::Acquire>(request);
-    if (acquire == nullptr || acquire->upgrade_of || !names.insert(acquire->name).second) {
+    if (acquire == nullptr || acquire->upgrade_of) {
       return done(Error(Errc::kInvalidArgument,
-                        "several locks at once: each needs one acquire, and none an upgrade"));
+                        "several locks at once: each needs an acquire, and none an upgrade"));
+    }
+    if (!names.insert(acquire->name).second) {
+      return done(Error(Errc::kInvalidArgument, "several locks at once: '" +
+                                                    std::string(acquire->name) +
+                                                    "' is named twice: name it once"));
     }
     if (auto refused = refuse(boot, request)) return done(*std::move(refused));
   }

@@ -24,6 +24,22 @@ namespace {
 
 constexpr std::size_t kLongestLabel = 128;  // A connection's.
 
+// These commands have an equivalent here, or a reason why there is none.
+constexpr const char* kNoTransactions =
+    "there are no transactions, and each command is one step: send it alone";
+constexpr std::pair<std::string_view, const char*> kNotHere[] = {
+    {"MULTI", kNoTransactions},
+    {"EXEC", kNoTransactions},
+    {"DISCARD", kNoTransactions},
+    {"WATCH", kNoTransactions},
+    {"UNWATCH", kNoTransactions},
+    {"SETNX", "take a lock by SET NAME VALUE NX PX MILLISECONDS"},
+    {"SETEX", "take a lock by SET NAME VALUE NX PX MILLISECONDS"},
+    {"EXPIRE", "a lease is extended by PEXPIRE NAME MILLISECONDS"},
+    {"PERSIST", "no lock is held for ever: extend its lease by PEXPIRE"},
+    {"TTL", "use PTTL"},
+    {"UNLINK", "use DEL"}};
+
 struct CommandInput {
   CommandContext& context;
   Connection& connection;
@@ -52,8 +68,12 @@ void refuse(const CommandInput& input, const std::string& command) {
                     (leader.empty() ? "no server leads yet" : leader + " was last seen leading") +
                     "; name all servers in the URL, holdfast://A,B,C");
   }
-  fail(input, "ERR unknown command '" + command +
-                  "': Holdfast's lock service has no such command; see docs/stores/holdfast.md");
+  const auto* const known = std::find_if(std::begin(kNotHere), std::end(kNotHere),
+                                         [&](const auto& each) { return each.first == command; });
+  fail(input, "ERR unknown command '" + command + "': " +
+                  (known == std::end(kNotHere) ? "Holdfast's lock service has no such command"
+                                               : known->second) +
+                  "; see docs/stores/holdfast.md");
 }
 
 // The names and values of a reply, as a map in version 3 and as an array in version 2.
@@ -253,16 +273,24 @@ void info(const CommandInput& input) {
   const Connection& connection = input.connection;
   const auto up = std::chrono::duration_cast<std::chrono::seconds>(base::BootClock::now() -
                                                                    context.greeting().started);
+  // INFO leaves out what would be empty or untrue: the leader where this server or several lead,
+  // the journal of no one shard, the list of one.
+  const bool one = context.shards() == 1;
+  const auto line = [](const char* name, const std::string& value) {
+    return value.empty() ? std::string() : "\r\n" + std::string(name) + ":" + value;
+  };
   const std::string text =
       "# Server\r\nserver:holdfast\r\nholdfast_version:" + context.greeting().version +
       "\r\nprocess_id:" + std::to_string(::getpid()) +
       "\r\nuptime_in_seconds:" + std::to_string(up.count()) +
       "\r\n\r\n# Clients\r\nconnected_clients:" + std::to_string(context.connections()) +
       "\r\n\r\n# Journal\r\nleads:" + (context.leads() ? "1" : "0") +
-      "\r\nleader:" + context.leader() + "\r\njournal:" + context.greeting().journal +
-      "\r\njournal_id:" + context.journal_id(connection) + "\r\nterm:" + context.term(connection) +
-      "\r\nshards:" + std::to_string(context.shards()) + "\r\nshards_led:" + shard_list(context) +
-      "\r\nshard_leaders:" + context.shard_leaders() + "\r\n" +
+      (one && !context.leads() ? "\r\nleader:" + context.leader() : "") +
+      "\r\njournal:" + context.greeting().journal +
+      line("journal_id", context.journal_id(connection)) + line("term", context.term(connection)) +
+      "\r\nshards:" + std::to_string(context.shards()) +
+      (one ? "" : "\r\nshards_led:" + shard_list(context)) +
+      line("shard_leaders", context.shard_leaders()) + "\r\n" +
       state_lines(context.state(connection));
   std::string bytes;
   append_text(bytes, text);

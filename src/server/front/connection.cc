@@ -14,7 +14,10 @@ using port::SocketIo;
 constexpr std::size_t kKept = 64 * 1'024;
 
 RequestLimits first_limits(const FrontLimits& limits) {
-  return {.max_words = 16, .max_word = limits.first_bytes, .max_request = limits.first_bytes};
+  return {.max_words = 16,
+          .max_word = limits.first_bytes,
+          .max_request = limits.first_bytes,
+          .advice = ": begin with a short request, AUTH or PING"};
 }
 
 }  // namespace

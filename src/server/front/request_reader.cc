@@ -44,7 +44,10 @@ RequestReader::Part RequestReader::read_length(char sign, std::size_t most, std:
     }
     number = number * 10 + static_cast<std::size_t>(*digit - '0');
   }
-  if (number > most) return malformed("too large");
+  if (number > most) {
+    return sign == '*' ? too_large("a request", "words", most, number)
+                       : too_large("a word", "bytes", most, number);
+  }
   if (end - digit < 2) return Part::kMore;
   if (digit == begin + 1 || digit[1] != '\n') return malformed("invalid length");
   at_ += static_cast<std::size_t>(digit - begin) + 2;
@@ -57,7 +60,10 @@ RequestReader::Part RequestReader::read_word() {
     const Part part = read_length('$', limits_.max_word, length_);
     if (part != Part::kWhole) return part;
     in_word_ = true;
-    if (at_ - begin_ + length_ > limits_.max_request) return malformed("too large a request");
+    const std::size_t size = at_ - begin_ + length_;
+    if (size > limits_.max_request) {
+      return too_large("a request", "bytes", limits_.max_request, size);
+    }
   }
   if (buffer_.size() - at_ < length_ + 2) return Part::kMore;
   if (buffer_[at_ + length_] != '\r' || buffer_[at_ + length_ + 1] != '\n') {

@@ -27,6 +27,7 @@ struct RequestLimits {
   std::size_t max_words = 1'024;      // A renewal of 128 locks has 644.
   std::size_t max_word = 64 * 1'024;  // Bytes.
   std::size_t max_request = 1'024 * 1'024;
+  const char* advice = "";  // For whoever goes beyond them.
 };
 
 // The words of a request. They point into the reader.
@@ -59,9 +60,14 @@ class RequestReader {
   Part read_word();
   void read_short_words();
   Part read_words();
-  Part malformed(const char* what) {
-    wrong_ = what;
+  Part malformed(std::string what) {
+    wrong_ = std::move(what);
     return Part::kMalformed;
+  }
+  // "a request has at most 16 words, and this one has 200"
+  Part too_large(const char* what, const char* unit, std::size_t most, std::size_t number) {
+    return malformed(std::string(what) + " has at most " + std::to_string(most) + ' ' + unit +
+                     ", and this one has " + std::to_string(number) + limits_.advice);
   }
 
   RequestLimits limits_;
@@ -72,7 +78,7 @@ class RequestReader {
   bool in_word_ = false;     // The length of the next word is known:
   std::size_t length_ = 0;
   std::vector<std::pair<std::size_t, std::size_t>> places_;  // From begin_, and length.
-  const char* wrong_ = "";
+  std::string wrong_;
 };
 
 }  // namespace holdfast::server

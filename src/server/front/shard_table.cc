@@ -3,9 +3,18 @@
 #include <algorithm>
 
 #include "holdfast/detail/number.h"
+#include "src/base/lock_name.h"
+#include "src/server/front/commands.h"
 #include "src/server/front/libraries/library_locks.h"
 
 namespace holdfast::server {
+namespace {
+
+std::string shown(std::string_view word) {
+  return "'" + std::string(word.substr(0, base::kLongestLockName)) + "'";
+}
+
+}  // namespace
 
 const ShardTable::Part* ShardTable::part_of(const Connection& connection) const {
   if (size() == 1) return &parts_.front();
@@ -88,10 +97,16 @@ Result<std::optional<std::uint32_t>> ShardTable::shard_of_request(const Connecti
   if (connection.attached) shard = connection.shard;
   for (const std::string_view each : target.locks) {
     if (shard_of(each) == shard) continue;
-    return Error(
-        Errc::kUnsupported,
-        "these locks are in different shards of the service, which cannot take them in one "
-        "step");
+    if (connection.attached) {
+      return Error(Errc::kUnsupported, shown(each) + " is of another shard than " +
+                                           std::to_string(shard) +
+                                           ", to which this connection has attached");
+    }
+    return Error(Errc::kUnsupported,
+                 shown(command_word(words.front())) + ": " + shown(target.locks.front()) + " and " +
+                     shown(each) +
+                     " are in different shards of the service, and no command does anything in "
+                     "two: send one for each lock");
   }
   return Found(shard);
 }

@@ -36,6 +36,10 @@ void release(Service& service, const PendingReply& reply, const std::string& nam
               [reply](std::int64_t done) { give_integer(reply, done); });
 }
 
+std::string counted(std::size_t words) {
+  return std::to_string(words) + (words == 1 ? " word" : " words");
+}
+
 struct Input {
   Service& service;
   UnlockAnswers& answers;
@@ -58,13 +62,17 @@ void set(const Input& input) {
     const std::string option = command_word(input.word(i));
     if (option == "NX") {
       only_new = true;
-    } else if ((option == "PX" || option == "EX") && !lease) {
+    } else if (option == "PX" || option == "EX") {
+      if (lease) return reply.fail(refusal("SET: a lock has one timeout: PX or EX, once"));
+      if (i + 1 == input.words.size()) {
+        return reply.fail(refusal("SET: " + option + " needs a number behind it"));
+      }
       auto length = read_lease(input.word(++i), milliseconds(option == "PX" ? 1 : 1000));
       if (!length) return reply.fail(length.error());
       lease = *length;
     } else {
-      return reply.fail(
-          refusal("SET: this is a lock service, which has no option '" + option + "'"));
+      return reply.fail(refusal("SET: this is a lock service, which has no option '" + option +
+                                "': it takes NX, and PX or EX"));
     }
   }
   if (!only_new) {
@@ -152,8 +160,9 @@ Result<ScriptCall> read_script_call(const LibraryScript& script, const Input& in
   const auto keys = detail::parse_number<std::size_t>(input.word(2));
   if (!keys || *keys == 0 || *keys > input.words.size() || (*keys > 1 && script.keys == 1) ||
       input.words.size() != 3 + *keys + script.words) {
-    return refusal("wrong number of keys or words for this script of " +
-                   std::string(script.library));
+    return refusal("this script of " + std::string(script.library) + " takes " +
+                   (script.keys == 1 ? "1 key" : "keys") + " and " + counted(script.words) +
+                   " behind " + (script.keys == 1 ? "it" : "them"));
   }
   Result<ScriptCall> made = ScriptCall{script, {}, {}};
   for (std::size_t i = 0; i < *keys; ++i) made->names.emplace_back(input.word(3 + i));
@@ -429,6 +438,17 @@ bool has_right_length(const LibraryCommand& command, const Words& words) {
   return words.size() >= command.least_words && words.size() <= command.most_words;
 }
 
+Error wrong_length(const LibraryCommand& command, std::size_t words) {
+  const std::size_t least = command.least_words - 1;
+  const std::size_t most = command.most_words - 1;
+  const std::size_t given = words - 1;
+  const bool many = given > most && most == kMostWords - 1;
+  return refusal("'" + std::string(command.name) + "' takes " +
+                 (least < most ? std::to_string(least) + " to " : "") + counted(most) +
+                 ", and has " + std::to_string(given) + " here" +
+                 (many ? ": spread its names over several commands" : ""));
+}
+
 // Where the length of a lease is; 0: the command names none, or is refused later.
 std::size_t place_of_lease(const LibraryCommand& command, const Words& words) {
   using Does = LibraryScript::Does;
@@ -488,7 +508,7 @@ bool run_library_command(Service& service, UnlockAnswers& answers, Connection& c
   const LibraryCommand* const row = find_command(name);
   if (row == nullptr) return false;
   if (!has_right_length(*row, words)) {
-    PendingReply(connection).fail(refusal("wrong number of words for '" + name + "'"));
+    PendingReply(connection).fail(wrong_length(*row, words.size()));
   } else if (const auto denied = refuse_command(connection.account, *row, words)) {
     PendingReply(connection).fail(*denied);
   } else {

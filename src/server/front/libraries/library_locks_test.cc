@@ -134,6 +134,38 @@ TEST_F(LibraryLocksTest, WhatWouldNotBeALockIsRefused) {
             std::string::npos);
 }
 
+TEST_F(LibraryLocksTest, ARefusalSaysWhatIsWrongWithThisCommand) {
+  std::vector<std::string> many{"EXISTS"};
+  for (int i = 0; i < 200; ++i) many.push_back("name" + std::to_string(i));
+  const Socket first(server_.address());
+  const std::string too_long = first.ask(request(many));
+  EXPECT_NE(
+      too_long.find("a request has at most 16 words, and this one has 201: begin with a short "
+                    "request, AUTH or PING"),
+      std::string::npos)
+      << too_long;
+  const std::pair<std::string, const char*> cases[] = {
+      {ask({"SET", "a", "v", "NX", "PX", "1000", "EX", "1"}), "one timeout: PX or EX, once"},
+      {ask({"SET", "a", "v", "NX", "PX"}), "PX needs a number"},
+      {ask({"SET", "a", "v", "NX", "PX", "1000", "KEEPTTL"}), "it takes NX, and PX or EX"},
+      {ask(many), "'EXISTS' takes 1 to 129 words, and has 200 here: spread its names over"},
+      {ask({"GET", "a", "b"}), "'GET' takes 1 word, and has 2 here"},
+      {eval(kTakeAll, {"a", "a"}, {"v", "60000"}), "'a' is named twice"},
+      {eval(kRelease, {"a", "b"}, {"v"}), "takes 1 key and 1 word behind it"},
+      {ask({"MULTI"}), "ERR unknown command 'MULTI': there are no transactions"},
+      {ask({"WATCH", "a"}), "ERR unknown command 'WATCH': there are no transactions"},
+      {ask({"SETNX", "a", "v"}), "SET NAME VALUE NX PX"},
+      {ask({"TTL", "a"}), "use PTTL"},
+      {ask({"LPUSH", "a", "v"}), "unknown command 'LPUSH'"}};
+  for (const auto& [answer, why] : cases) {
+    EXPECT_TRUE(answer.starts_with("-ERR ")) << answer;
+    EXPECT_NE(answer.find(why), std::string::npos) << why << ": " << answer;
+  }
+  EXPECT_EQ(set("a", "v"), kOk);
+  EXPECT_EQ(ask({"EXISTS", "a", "a"}), ":2\r\n") << "as Redis counts";
+  EXPECT_EQ(ask({"DEL", "a", "a"}), ":1\r\n");
+}
+
 // No other client could name such a lock: not to wait for it, to look at it or to break it.
 TEST_F(LibraryLocksTest, ANameThatOtherClientsCannotWriteIsRefused) {
   const std::pair<std::string, const char*> names[] = {
@@ -367,8 +399,7 @@ TEST_F(LibraryLocksTest, ADelOfAnotherConnectionIsABreak) {
   EXPECT_EQ(other.ask(request({"DEL", "w/a"})), ":1\r\n");
   EXPECT_STREQ(told(), "broken");
   other.ask(request({"HF1", "attach", "0"}));
-  EXPECT_NE(other.ask(request({"HF1", "inspect", "1", "hf1:{w/a}"})).find("DEL"),
-            std::string::npos)
+  EXPECT_NE(other.ask(request({"HF1", "inspect", "1", "hf1:{w/a}"})).find("DEL"), std::string::npos)
       << "it says how";
   EXPECT_EQ(eval(kRTake, {"w/r"}, {"60000", "u:1"}), kNil);
   EXPECT_EQ(eval(kRForce, {"w/r", "c"}, {"0", "PUBLISH"}), ":1\r\n");
