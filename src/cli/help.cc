@@ -366,11 +366,11 @@ with 0. SIGHUP makes it read the users and the certificate again; without either
 
   --listen ADDR     the address and port (default 127.0.0.1:7420). Beyond loopback it needs --users,
                     and TLS or --plaintext. Port 0: the system chooses one
-  --http ADDR       an address and port for HTTP, too: locks as JSON, /metrics, /healthz, /readyz.
-                    Without it there is none
+  --http ADDR       HTTP at ADDR, too: locks as JSON, /metrics, /healthz, /readyz (default: none)
   --http-host NAMES  names by which HTTP clients may call this server, with ',' between them
   --users FILE      a line for each user: NAME password:HASH acquire:orders/* observe:* break:NAME.
                     Without it everybody who reaches the port may do everything
+  --connection-rate N  each connection may ask for N locks a second (default: no limit)
   --tls-cert FILE   the server's certificate chain, PEM; it may hold the key, too
   --tls-key FILE    its key, PEM. Clients then write holdfasts://USER@HOST
   --tls-ca FILE     the authority of the other servers on a journal, PEM (default: the system's)
@@ -388,7 +388,7 @@ with 0. SIGHUP makes it read the users and the certificate again; without either
                     of --listen
   --config FILE     a file in TOML, whose table [serve] has these options with '_' for '-':
                     listen, http, http_host, data, journal, shards, advertise, users, tls_cert,
-                    tls_key, tls_ca, plaintext. Without it the usual files are read
+                    tls_key, tls_ca, plaintext, connection_rate. Without it the usual files are read
   --clients-stopped  say that no client of this journal runs any more; a restored copy then grants
                     at once, and not after 24 h
   --json            print an object when it serves: url, address, http, journal, journal_id,

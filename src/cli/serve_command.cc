@@ -296,6 +296,7 @@ int serve_command(const ServeOptions& given) {
   wanted.http_hosts = options.http_hosts.value_or("");
   wanted.journal = *journal;
   wanted.shards = static_cast<std::uint32_t>(options.shards.value_or(0));
+  wanted.connection_rate = static_cast<std::uint32_t>(options.connection_rate.value_or(0));
   wanted.advertise = options.advertise.value_or("");
   wanted.users = options.users.value_or("");
   wanted.tls_cert = options.tls_cert.value_or("");

@@ -418,6 +418,7 @@ Result<Server> server::ServerAccess::start(ServerOptions options, ServerTuning t
   if (!shards) return shards.error();
   auto journal = make_journal(options.journal);
   if (!journal) return journal.error();
+  tuning.front.rate = tuning.http.rate = options.connection_rate;
   auto impl = std::make_unique<Server::Impl>(std::move(options), std::move(tuning), *shards,
                                              *std::move(journal));
   if (auto started = impl->start(); !started) return started.error();

@@ -229,6 +229,7 @@ class BadInputTest(AccessCase):
                 ((*plain, "--shards", "0"), "from 1 to 64"),
                 ((*plain, "--shards", "65"), "from 1 to 64"),
                 ((*plain, "--shards", "99999999999999999999"), "from 1 to 64"),
+                ((*plain, "--connection-rate", "0"), "from 1 to 1000000000"),
                 (("--listen", free, "--data", self.data, "--shards", "3"), "a folder has one shard"),
                 (("--journal", "etcd://"), "names no host: write etcd://HOST,HOST,HOST/PREFIX"),
                 (("--journal", "etcd:///prefix"), "names no host"),
@@ -307,8 +308,8 @@ class ConfigTest(AccessCase):
     def test_the_example_explains_every_key_and_is_understood(self):
         with open(self.EXAMPLE, encoding="utf-8") as file:
             text = file.read()
-        for key in ("listen", "data", "journal", "shards", "advertise", "users", "tls_cert", "tls_key", "tls_ca",
-                    "plaintext"):
+        for key in ("listen", "data", "journal", "shards", "advertise", "users", "connection_rate", "tls_cert",
+                    "tls_key", "tls_ca", "plaintext"):
             self.assertRegex(text, f"(?m)^#?{key} = ")
         everything = re.sub(r"(?m)^#(\w+ = )", r"\1", text)
         with open(self.path("all.toml"), "w", encoding="utf-8") as file:

@@ -171,6 +171,7 @@ Result<void> read_serve(const toml::table& table, const std::string& file, Serve
     serve.text(each.key, into.*each.field, read);
   }
   serve.value("shards", into.shards, read_shards);
+  serve.value("connection_rate", into.connection_rate, read_rate);
   serve.flag("plaintext", into.plaintext);
   return serve.finish();
 }
@@ -451,6 +452,7 @@ void fill_serve(ServeOptions& options, const Config& config) {
     }
   }
   if (!options.shards) options.shards = written.shards;
+  if (!options.connection_rate) options.connection_rate = written.connection_rate;
   options.plaintext = options.plaintext || written.plaintext;
 }
 

@@ -399,6 +399,7 @@ Result<void> parse_serve(const Arguments& arguments, ServeOptions& into) {
   }
   table.exclusive({"--data", "--journal"});
   table.value("--shards", into.shards, read_shards);
+  table.value("--connection-rate", into.connection_rate, read_rate);
   table.flag("--plaintext", into.plaintext);
   table.flag("--clients-stopped", into.clients_stopped);
   auto parsed = table.parse(arguments);

@@ -130,6 +130,7 @@ struct ServeOptions {
   std::optional<std::string> data;
   std::optional<std::string> journal;
   std::optional<int> shards;
+  std::optional<int> connection_rate;
   std::optional<std::string> advertise;
   std::optional<std::string> users;
   std::optional<std::string> tls_cert;

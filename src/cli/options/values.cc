@@ -55,6 +55,7 @@ Result<int> read_number(const std::string& text, int least, int most) {
 }
 
 Result<int> read_shards(const std::string& text) { return read_number(text, 1, 64); }
+Result<int> read_rate(const std::string& text) { return read_number(text, 1, 1'000'000'000); }
 Result<int> read_exit_code(const std::string& text) { return read_number(text, 1, 255); }
 Result<int> read_exit_timeout(const std::string& text) { return read_number(text, 0, 255); }
 

@@ -30,6 +30,7 @@ Result<LogFormat> read_log_format(const std::string& text);
 Result<TopSort> read_top_sort(const std::string& text);
 Result<int> read_number(const std::string& text, int least, int most);
 Result<int> read_shards(const std::string& text);
+Result<int> read_rate(const std::string& text);
 // The range of `exit_...`: 1 to 255.
 Result<int> read_exit_code(const std::string& text);
 // For `exit_timeout`, 0 too: where another one runs it, there is nothing to do here.

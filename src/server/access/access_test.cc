@@ -371,6 +371,26 @@ TEST_F(AccessTest, AUserHasItsLimits) {
   }
 }
 
+TEST_F(AccessTest, AConnectionHasItsLimitWithoutUsersToo) {
+  options_.connection_rate = 2;
+  server_.emplace(*ServerAccess::start(options_, {}));
+  const Socket one(server_->address());
+  std::string refusal;
+  EXPECT_TRUE(eventually([&] {
+    refusal = one.ask(request({"GET", "a"}) + request({"EXISTS", "b"}) + request({"GET", "c"}));
+    return refusal.find("-OVERLOADED a connection may ask for 2 locks a second") != refusal.npos;
+  })) << refusal;
+  const Socket two(server_->address());
+  EXPECT_TRUE(two.ask(request({"HF1", "attach", "0"})).starts_with("+HF1 "));
+  EXPECT_TRUE(two.ask(acquire("a", kId)).find("held ") != refusal.npos) << "it is another one";
+  for (int i = 0; i < 10; ++i) {
+    const std::string renewed =
+        two.ask(request({"HF1", "renew", "1", "hf1:{a}", "client", kId,
+                         std::string(15, '0') + std::to_string(i), "30000000", "30000000"}));
+    EXPECT_EQ(renewed.find("OVERLOADED"), renewed.npos) << "leases go on: " << renewed;
+  }
+}
+
 // Rule 56: what is not committed is bounded for each user. One write brings all of these, so that
 // they share a commit.
 TEST_F(AccessTest, NoUserGetsMoreRoomByMoreNamesOfClients) {

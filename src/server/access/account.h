@@ -3,8 +3,6 @@
 // Thread-safety: the loop only.
 #pragma once
 
-#include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -17,26 +15,19 @@
 #include "holdfast/errc.h"
 #include "holdfast/result.h"
 #include "src/base/clock.h"
+#include "src/server/access/rate.h"
 #include "src/server/access/users.h"
 
 namespace holdfast::server {
 
 struct Account {
-  explicit Account(UserPtr its_user) : user(std::move(its_user)) {}
+  explicit Account(UserPtr its_user) : user(std::move(its_user)), rate_(user->rate) {}
 
-  // Counts acquisitions and looks. A user may save up those of one second. After a request for many
-  // locks at once the next ones wait. nullopt: there is room.
+  // Counts acquisitions and looks. nullopt: there is room.
   std::optional<Error> refuse_rate(base::BootInstant now, std::size_t count = 1) {
-    if (user->rate == 0) return std::nullopt;
-    const auto most = static_cast<double>(user->rate);
-    const std::chrono::duration<double> passed = now - std::exchange(counted_at_, now);
-    saved_ = std::min(most, saved_ + passed.count() * most);
-    if (saved_ < 1.0) {
-      return Error(Errc::kQueueFull, "user '" + user->name + "' may ask for " +
-                                         std::to_string(user->rate) + " locks a second");
-    }
-    saved_ -= static_cast<double>(count);
-    return std::nullopt;
+    if (rate_.take(now, count)) return std::nullopt;
+    return Error(Errc::kQueueFull, "user '" + user->name + "' may ask for " +
+                                       std::to_string(user->rate) + " locks a second");
   }
 
   // nullopt: one more connection is welcome.
@@ -51,8 +42,7 @@ struct Account {
   std::size_t connections = 0;
 
  private:
-  double saved_ = 0;
-  base::BootInstant counted_at_{};
+  Rate rate_;
 };
 
 // Null where the server has no users: everything is allowed then.

@@ -37,20 +37,20 @@ std::optional<Error> refuse_right(const AccountPtr& account, Op op, const Reques
                 name_of(request.action));
 }
 
-std::optional<Error> refuse_step(const AccountPtr& account, Op op, const Request& request) {
-  if (account == nullptr) return std::nullopt;
-  if (auto denied = refuse_right(account, op, request)) return denied;
-  return is_new(op) ? account->refuse_rate(base::BootClock::now()) : std::nullopt;
+std::optional<Error> refuse_step(Connection& connection, Op op, const Request& request) {
+  if (auto denied = refuse_right(connection.account, op, request)) return denied;
+  return is_new(op) ? connection.refuse_rate() : std::nullopt;
 }
 
 // A request that the user may not make fails alone, because a client puts renewals of many locks
 // together.
-void submit_allowed(Service& service, const AccountPtr& account, const Call& call,
+void submit_allowed(Service& service, Connection& connection, const Call& call,
                     Done<Answers> done) {
+  if (!connection.has_limits()) return service.submit_list(call.requests, std::move(done));
   std::vector<std::optional<Error>> refusals;
   std::vector<Request> allowed;
   for (const Request& each : call.requests) {
-    refusals.push_back(refuse_step(account, call.op, each));
+    refusals.push_back(refuse_step(connection, call.op, each));
     if (!refusals.back()) allowed.push_back(each);
   }
   if (allowed.size() == call.requests.size()) {
@@ -102,7 +102,7 @@ void run_one(Service& service, CommandContext& context, const PendingReply& repl
 }
 
 void run_each(Service& service, CommandContext& context, const PendingReply& reply,
-              const AccountPtr& account, const Call& call) {
+              const Call& call) {
   if (call.requests.size() == 1) return run_one(service, context, reply, call.requests.front());
   auto give = [&context, reply, ids = ids_of(call)](const Result<Answers>& answers) {
     if (!answers) return reply.fail(answers.error());
@@ -112,7 +112,7 @@ void run_each(Service& service, CommandContext& context, const PendingReply& rep
     reply.give(std::move(bytes));
     for (std::size_t i = 0; i < ids.size(); ++i) tell_delay(context, reply, ids[i], (*answers)[i]);
   };
-  submit_allowed(service, account, call, std::move(give));
+  submit_allowed(service, reply.connection(), call, std::move(give));
 }
 
 // A refused upgrade: has the shared lease ended, or can it not be upgraded?
@@ -134,12 +134,12 @@ void run_upgrade(Service& service, const PendingReply& reply, const Request& req
 }
 
 void run_acquire(Service& service, CommandContext& context, const PendingReply& reply,
-                 const AccountPtr& account, const Call& call) {
+                 const Call& call) {
   const auto& first = std::get<machine::Acquire>(call.requests.front().action);
   if (call.requests.size() == 1 && first.upgrade_of) {
     return run_upgrade(service, reply, call.requests.front());
   }
-  run_each(service, context, reply, account, call);
+  run_each(service, context, reply, call);
 }
 
 void run_acquire_all(Service& service, const PendingReply& reply, const Call& call) {
@@ -157,7 +157,7 @@ void run_acquire_all(Service& service, const PendingReply& reply, const Call& ca
 }
 
 void run_renew(Service& service, CommandContext& context, const PendingReply& reply,
-               const AccountPtr& account, const Call& call) {
+               const Call& call) {
   auto give = [&context, reply, ids = ids_of(call)](const Result<Answers>& answers) {
     if (!answers) return reply.fail(answers.error());
     std::string bytes;
@@ -169,7 +169,7 @@ void run_renew(Service& service, CommandContext& context, const PendingReply& re
     reply.give(std::move(bytes));
     for (std::size_t i = 0; i < ids.size(); ++i) tell_delay(context, reply, ids[i], (*answers)[i]);
   };
-  submit_allowed(service, account, call, std::move(give));
+  submit_allowed(service, reply.connection(), call, std::move(give));
 }
 
 // The second answer tells how the ticket stands afterwards.
@@ -297,21 +297,22 @@ void run_step_down(CommandContext& context, Connection& connection) {
 }
 
 // nullopt: the call as a whole is allowed.
-std::optional<Error> refuse_call(const AccountPtr& account, const Call& call) {
-  if (account == nullptr) return std::nullopt;
+std::optional<Error> refuse_call(Connection& connection, const Call& call) {
+  if (!connection.has_limits()) return std::nullopt;
+  const AccountPtr& account = connection.account;
   switch (call.op) {
     case Op::kKeep:
       if (auto denied = refuse(account, Right::kAcquire, call.name)) return denied;
-      return account->refuse_rate(base::BootClock::now());
+      return connection.refuse_rate();
     case Op::kInspect:
     case Op::kKept:
     case Op::kValue:
       if (auto denied = refuse(account, Right::kObserve, call.name)) return denied;
-      return account->refuse_rate(base::BootClock::now());
+      return connection.refuse_rate();
     case Op::kList:
     case Op::kWatch:
       if (auto denied = refuse_all(account, call.name)) return denied;
-      return account->refuse_rate(base::BootClock::now());
+      return connection.refuse_rate();
     case Op::kStatus:
     case Op::kAttach:
     case Op::kStepDown:
@@ -329,8 +330,7 @@ std::optional<Error> refuse_call(const AccountPtr& account, const Call& call) {
   for (const Request& each : call.requests) {
     if (auto denied = refuse_right(account, call.op, each)) return denied;
   }
-  return is_new(call.op) ? account->refuse_rate(base::BootClock::now(), call.requests.size())
-                         : std::nullopt;
+  return is_new(call.op) ? connection.refuse_rate(call.requests.size()) : std::nullopt;
 }
 
 // A name of another shard: the client spreads names in another way (safety rule 62). The kept texts
@@ -401,7 +401,7 @@ void run_call(Service& service, CommandContext& context, Connection& connection,
   if (const auto stray = refuse_strays({connection.shard, context.shards()}, *call)) {
     return reply.fail(*stray);
   }
-  if (const auto denied = refuse_call(account, *call)) return reply.fail(*denied);
+  if (const auto denied = refuse_call(connection, *call)) return reply.fail(*denied);
   if (account != nullptr) {
     for (Request& each : call->requests) each.user = account->user->name;
     call->keeps.user = account->user->name;
@@ -409,14 +409,14 @@ void run_call(Service& service, CommandContext& context, Connection& connection,
   const bool named = !call->requests.empty() && !call->requests.front().client.empty();
   if (named) connection.client = call->requests.front().client;
   switch (call->op) {
-    case Op::kAcquire: return run_acquire(service, context, reply, account, *call);
+    case Op::kAcquire: return run_acquire(service, context, reply, *call);
     case Op::kAcquireAll: return run_acquire_all(service, reply, *call);
-    case Op::kRenew: return run_renew(service, context, reply, account, *call);
+    case Op::kRenew: return run_renew(service, context, reply, *call);
     case Op::kDowngrade: return run_downgrade(service, reply, *call);
     case Op::kEnd:
     case Op::kBreak:
     case Op::kResize:
-    case Op::kSetValue: return run_each(service, context, reply, account, *call);
+    case Op::kSetValue: return run_each(service, context, reply, *call);
     case Op::kInspect:
       return connection.rest_after(run_inspect(service, context, reply, account, *call));
     case Op::kValue: return connection.rest_after(run_value(service, reply, *call));

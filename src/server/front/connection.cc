@@ -29,7 +29,8 @@ Connection::Connection(Stream stream, ConnectionOwner& owner, std::uint64_t id,
       address(std::move(client_address)),
       stream_(std::move(stream)),
       owner_(owner),
-      reader_(first_limits(owner.limits())) {}
+      reader_(first_limits(owner.limits())),
+      rate_(owner.limits().rate) {}
 
 void Connection::start() { wait_read(); }
 
@@ -177,6 +178,16 @@ void Connection::finish(Turn turn, std::string bytes) {
   slot.bytes = std::move(bytes);
   waiting_ += slot.bytes.size();
   if (turn == first_) hand_over_ready();
+}
+
+std::optional<Error> Connection::refuse_rate(std::size_t count) {
+  if (!has_limits()) return std::nullopt;
+  const base::BootInstant now = base::BootClock::now();
+  if (!rate_.take(now, count)) {
+    return Error(Errc::kQueueFull, "a connection may ask for " + std::to_string(rate_.most()) +
+                                       " locks a second: come again");
+  }
+  return account == nullptr ? std::nullopt : account->refuse_rate(now, count);
 }
 
 void Connection::note_taken(const machine::AcquisitionId& id) {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -129,6 +130,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ClientName client{};  // A client of Holdfast that has asked here: all requests are of one.
   std::set<std::string, std::less<>> channels{};
   // The newest acquisitions that a lock library took here.
+  // Counts acquisitions and looks, also of its user. nullopt: there is room.
+  std::optional<Error> refuse_rate(std::size_t count = 1);
+  // False: nothing is refused because of who asks, or how often.
+  bool has_limits() const { return account != nullptr || rate_.most() > 0; }
   void note_taken(const machine::AcquisitionId& id);
   bool has_taken(const machine::AcquisitionId& id) const;
 
@@ -168,6 +173,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Stream stream_;
   ConnectionOwner& owner_;
   RequestReader reader_;
+  Rate rate_;
   Words words_;
   std::vector<machine::AcquisitionId> taken_;
   std::deque<Slot> slots_;  // Replies that wait for earlier ones.

@@ -50,6 +50,8 @@ struct FrontLimits {
   // beyond it is closed.
   std::size_t buffered = std::size_t{512} << 20U;
   std::size_t channels = 4'096;  // Subscriptions of one connection.
+  // Acquisitions and looks of one connection in a second; 0: no limit.
+  std::size_t rate = 0;
   // The longest time for the answer to a request that was forwarded. A commit may take so long
   // while etcd changes its leader, and a leader that hangs has lost the lead by then.
   std::chrono::milliseconds forwarded{15'000};

@@ -78,8 +78,7 @@ bool run_operator_call(CommandContext& context, Connection& connection, const Wo
   }
   if (words[1] == "examine") {
     const PendingReply reply(connection);
-    const AccountPtr& account = connection.account;
-    const auto often = account ? account->refuse_rate(base::BootClock::now()) : std::nullopt;
+    const auto often = connection.refuse_rate();
     often ? reply.fail(*often) : run_examine(context, reply);
     return true;
   }

@@ -25,7 +25,7 @@ class PendingReply {
   }
   void rest_after(std::size_t tickets) const { connection_->rest_after(tickets); }
   int protocol() const { return connection_->protocol; }
-  const Connection& connection() const { return *connection_; }
+  Connection& connection() const { return *connection_; }
   // All earlier replies are known, so this one is written at once when it is given.
   bool is_first() const { return connection_->is_first(turn_); }
   // Once that is so. Never, if the connection is closed before.

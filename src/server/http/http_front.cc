@@ -38,12 +38,16 @@ constexpr std::size_t kReadAhead = 16 * 1'024;
 namespace http_detail {
 
 struct Peer {
-  Peer(Stream its_stream, std::uint64_t its_number, std::string its_address)
-      : stream(std::move(its_stream)), number(its_number), address(std::move(its_address)) {}
+  Peer(Stream its_stream, std::uint64_t its_number, std::string its_address, std::size_t most)
+      : stream(std::move(its_stream)),
+        number(its_number),
+        address(std::move(its_address)),
+        rate(most) {}
 
   Stream stream;
   const std::uint64_t number;
   const std::string address;
+  Rate rate;
   HttpReader reader;
   std::string in;
   std::string out;
@@ -190,7 +194,7 @@ void HttpFront::Impl::leave(const std::string& address) {
 }
 
 void HttpFront::Impl::begin(Stream stream, const std::string& address) {
-  const auto peer = std::make_shared<Peer>(std::move(stream), next_number++, address);
+  const auto peer = std::make_shared<Peer>(std::move(stream), next_number++, address, limits.rate);
   peer->deadline = base::BootClock::now() + time_of(*peer, limits.request_time);
   peers.emplace(peer->number, peer);
   wait_read(peer);
@@ -291,6 +295,13 @@ void HttpFront::Impl::step(const PeerPtr& peer) {
   peer->request = peer->reader.request();
   peer->keep_alive = peer->request.keep_alive;
   if (const auto refused = refuse_origin(peer->request, hosts)) return answer(peer, *refused);
+  if (!is_open_to_all(peer->request.target) && !peer->rate.take(base::BootClock::now())) {
+    HttpAnswer later = http_error(
+        429, "too_many", "a connection may ask " + std::to_string(limits.rate) + " times a second",
+        "wait, then repeat it");
+    later.headers.emplace_back("Retry-After", "1");
+    return answer(peer, later);
+  }
   judge(peer);
 }
 

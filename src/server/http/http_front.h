@@ -29,6 +29,7 @@ struct HttpLimits {
   std::chrono::milliseconds request_time{10'000};  // For a whole request, and to read an answer.
   std::chrono::milliseconds idle_time{60'000};     // Between two requests.
   std::chrono::milliseconds first_time{5'000};     // Both at most, before the log-in (rule 65).
+  std::size_t rate = 0;  // Requests of one connection in a second; 0: no limit.
   GateLimits gate{};
 };
 

@@ -612,6 +612,22 @@ TEST_F(HttpTest, AWrongPasswordIsToldToOperatorsButNoNameThatMayBeOne) {
   EXPECT_EQ(warning, "a log-in as a user who does not exist from 127.0.0.1 failed");
 }
 
+TEST_F(HttpTest, AConnectionHasItsLimit) {
+  options_.connection_rate = 2;
+  open();
+  const Socket busy(address());
+  Got got;
+  for (int i = 0; i < 10'000 && got.status != 429; ++i) {
+    ASSERT_TRUE(busy.send("GET /v1/locks HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    got = receive(busy);
+  }
+  EXPECT_EQ(got.status, 429) << got.body;
+  EXPECT_NE(got.head.find("Retry-After: 1"), std::string::npos);
+  EXPECT_EQ(get("/v1/locks").status, 200) << "which is another one";
+  ASSERT_TRUE(busy.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+  EXPECT_EQ(receive(busy).status, 200) << "which does not count";
+}
+
 TEST_F(HttpTest, AUsersLimitsCountBothPortsTogether) {
   open({}, "app @ acquire:* connections:2 rate:20\n");
   const std::string request =

@@ -402,29 +402,29 @@ ScriptLocks locks_of_script(const Words& words) {
   return {known, {first, first + count}};
 }
 
-std::optional<Error> refuse_script(const AccountPtr& account, const Words& words) {
+std::optional<Error> refuse_script(Connection& connection, const Words& words) {
   const auto [known, locks] = locks_of_script(words);
   if (known == nullptr) return std::nullopt;
   const bool forces = known->does == LibraryScript::Does::kRedissonForce;
   const Right right = forces ? Right::kBreak : Right::kAcquire;
   for (const std::string_view each : locks) {
-    if (auto denied = refuse(account, right, each)) return denied;
+    if (auto denied = refuse(connection.account, right, each)) return denied;
   }
   if (!takes_or_looks(*known)) return std::nullopt;
-  return account->refuse_rate(base::BootClock::now(), locks.size());
+  return connection.refuse_rate(locks.size());
 }
 
-std::optional<Error> refuse_command(const AccountPtr& account, const LibraryCommand& command,
+std::optional<Error> refuse_command(Connection& connection, const LibraryCommand& command,
                                     const Words& words) {
-  if (account == nullptr || command.names == NamesLocks::kNone) return std::nullopt;
-  if (command.names == NamesLocks::kOfScript) return refuse_script(account, words);
+  if (!connection.has_limits() || command.names == NamesLocks::kNone) return std::nullopt;
+  if (command.names == NamesLocks::kOfScript) return refuse_script(connection, words);
   const std::size_t end = command.names == NamesLocks::kOne ? 2 : words.size();
   for (std::size_t i = 1; i < end; ++i) {
-    if (auto denied = refuse(account, command.right, words[i])) return denied;
+    if (auto denied = refuse(connection.account, command.right, words[i])) return denied;
   }
   const bool counts =
       command.right == Right::kObserve || command.name == "SET" || command.name.starts_with("INCR");
-  return counts ? account->refuse_rate(base::BootClock::now(), end - 1) : std::nullopt;
+  return counts ? connection.refuse_rate(end - 1) : std::nullopt;
 }
 
 const LibraryCommand* find_command(std::string_view name) {
@@ -509,7 +509,7 @@ bool run_library_command(Service& service, UnlockAnswers& answers, Connection& c
   if (row == nullptr) return false;
   if (!has_right_length(*row, words)) {
     PendingReply(connection).fail(wrong_length(*row, words.size()));
-  } else if (const auto denied = refuse_command(connection.account, *row, words)) {
+  } else if (const auto denied = refuse_command(connection, *row, words)) {
     PendingReply(connection).fail(*denied);
   } else {
     row->run({service, answers, connection, words});
