@@ -141,7 +141,8 @@ class HOLDFAST_EXPORT Client {
   Result<std::vector<LockInfo>> list(std::string prefix = {}, std::size_t limit = 10'000) const;
   // Reports each event from now on to `callback`, on the notifier thread. The log names a shard of
   // the lock service that does not answer in time while others do. When it answers, kMissed comes
-  // first.
+  // first. When a server with another journal answers, nothing follows, and the log has
+  // watch_blind with kCorruptState.
   Result<Watch> watch(std::string prefix, std::function<void(const LockEvent&)> callback) const;
 
   // Frees the lock by force from the holder with `token`; `reason` is left as a trace. The holder

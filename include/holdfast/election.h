@@ -109,7 +109,8 @@ class HOLDFAST_EXPORT Election {
   // order. It looks at the store every quarter of a second, and whenever the store reports a
   // proclaimed value (memory, SQLite, Redis). It reports the last sixteen changes between two
   // looks, or fewer if values are long; LeaderChange::missed counts the others. It reports that
-  // nobody leads only if that is so at a look. It reports nothing while the store is away.
+  // nobody leads only if that is so at a look. It reports nothing while the store is away. When the
+  // store refuses a look, the log has watch_blind with the reason.
   Result<Watch> observe(std::function<void(const LeaderChange&)> callback);
 
  private:

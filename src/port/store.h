@@ -164,6 +164,8 @@ class Listener {
   virtual void on_pushes_begin() {}
   // A line for the operator's log, with the store's name.
   virtual void on_alarm(const std::string& line) { static_cast<void>(line); }
+  // The watches tell nothing any more, and waiting does not mend that.
+  virtual void on_watches_blind(const Error& why) { static_cast<void>(why); }
 };
 
 // Lets a thread that waits for a push read the pushes of a store itself, so that no other thread

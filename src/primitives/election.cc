@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "holdfast/client.h"
+#include "holdfast/detail/transient.h"
 #include "src/primitives/flow.h"
 #include "src/primitives/value_records.h"
 
@@ -146,11 +147,15 @@ class Teller {
 Flow<void> observe(ScopePtr scope, std::string name, std::weak_ptr<Observation> to) {
   Teller teller;
   ValueNews news(scope, name);
+  bool blind = false;  // For a reason that does not pass by itself. It is told once.
   while (true) {
     news.forget();
     Flow<Look> looking = look(scope, name);
     const Result<Look> seen = co_await std::move(looking);
     if (!seen && seen.error().code() == Errc::kClosed) co_return seen.error();
+    const bool sees = seen || detail::is_transient(seen.error().code());
+    const bool was_blind = std::exchange(blind, !sees);
+    if (blind && !was_blind) scope->core().on_watches_blind(seen.error());
     if (seen) {
       for (LeaderChange& change : teller.changes(*seen)) {
         scope->core().notify([to, change = std::move(change)] {

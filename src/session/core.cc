@@ -162,4 +162,12 @@ void Core::on_alarm(const std::string& line) {
   reports_.log(reports_.event(LogSeverity::kWarning, "store", line));
 }
 
+void Core::on_watches_blind(const Error& why) {
+  LogEvent event =
+      reports_.event(LogSeverity::kWarning, "watch_blind",
+                     "a watch" + at_store() + " sees nothing at present: " + why.message());
+  event.error = why.code();
+  reports_.log(std::move(event));
+}
+
 }  // namespace holdfast::session

@@ -81,6 +81,7 @@ class Core final : public Acquiring,
   void on_pushes_missed() override;
   void on_pushes_begin() override;
   void on_alarm(const std::string& line) override;
+  void on_watches_blind(const Error& why) override;
 
  private:
   friend class Administration;

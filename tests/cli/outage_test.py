@@ -1,6 +1,7 @@
 """Commands that begin while their store is away: they wait for it as for the lock."""
 
 import json
+import select
 import signal
 import socket
 import subprocess
@@ -9,7 +10,7 @@ import unittest
 
 import harness
 from harness import PATIENCE
-from redis_server import RedisServer, server_program
+from redis_server import RedisServer, die_with_parent, server_program
 from serve_members_test import Etcd
 from serve_test import ServeCase
 
@@ -125,6 +126,26 @@ class ServiceTest(OutageCase):
             self.assertEqual(waiter.status(), 125)
             self.assertIn("another lock service answers here", waiter.errors())
         self.ok("run", "--wait", "5s", "job", "--", "true")
+
+    def test_whoever_watches_is_told_too(self):
+        self.start()
+        watchers = []
+        for arguments in (("elect", "--observe", "-q", "job"), ("watch", "job")):
+            watchers.append(subprocess.Popen(
+                [harness.PROGRAM, *arguments], env=self.env, stdin=subprocess.DEVNULL, text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=die_with_parent))
+            self.addCleanup(self.end, watchers[-1])
+        # Each has begun when it has told something.
+        for watcher in watchers:
+            while not select.select([watcher.stdout], [], [], 0.05)[0]:
+                self.ok("run", "job", "--", "true")
+        self.kill()
+        self.data = self.path("another")
+        self.start()
+        for watcher in watchers:
+            errors = watcher.communicate(timeout=PATIENCE)[1]
+            self.assertEqual(watcher.returncode, 125, errors)
+            self.assertIn("another lock service answers here", errors)
 
     def test_a_signal_is_told_and_ends_a_command_at_once_while_the_server_hangs(self):
         self.start()

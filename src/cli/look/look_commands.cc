@@ -131,9 +131,10 @@ std::string event_text(const LockEvent& event) {
   return out + "\n";
 }
 
-int watch_events(const Client& client, const LookOptions& options, const Settings& settings,
-                 const Signals& signals) {
-  auto queue = std::make_shared<EventQueue<LockEvent>>();
+using EventsPtr = std::shared_ptr<EventQueue<LockEvent>>;
+
+int watch_events(const Client& client, const EventsPtr& queue, const LookOptions& options,
+                 const Settings& settings, const Signals& signals) {
   const auto watch =
       client.watch(options.name, [queue, prefix = options.name](const LockEvent& event) {
         if (queue->push(event)) return;
@@ -213,9 +214,11 @@ int inspect_command(const LookOptions& options) {
 
 int watch_command(const LookOptions& options) {
   const Signals signals;
-  return with_client(options.common, [&](Client& client, const Settings& settings) {
-    return watch_events(client, options, settings, signals);
-  });
+  const auto queue = std::make_shared<EventQueue<LockEvent>>();
+  return with_client(options.common, alarms_to(queue, options.common),
+                     [&](Client& client, const Settings& settings) {
+                       return watch_events(client, queue, options, settings, signals);
+                     });
 }
 
 int break_command(const BreakOptions& options) {

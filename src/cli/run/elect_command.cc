@@ -44,8 +44,9 @@ Json change_json(const std::string& name, const LeaderChange& change) {
 int observe(const ElectOptions& options) {
   const std::string& name = options.run.lock.name;
   const Signals signals;
-  return with_client(options.run.common, [&](Client& client, const Settings& settings) {
-    auto queue = std::make_shared<EventQueue<LeaderChange>>();
+  const auto queue = std::make_shared<EventQueue<LeaderChange>>();
+  const Alarms alarms = alarms_to(queue, options.run.common);
+  return with_client(options.run.common, alarms, [&](Client& client, const Settings& settings) {
     const auto watch =
         client.election(name).observe([queue](const LeaderChange& change) { queue->push(change); });
     if (!watch) return fail(watch.error(), settings.shown_store);

@@ -130,11 +130,7 @@ BootInstant WatchSampler::on_tick(BootInstant now) {
 // Tells it once, until the store can be asked again.
 void WatchSampler::tell_failure(const Error& why) {
   if (why.code() == Errc::kClosed || std::exchange(failing_, true)) return;
-  LogEvent event = core_.reports_.event(
-      LogSeverity::kWarning, "watch_blind",
-      "a watch" + core_.at_store() + " sees nothing at present: " + why.message());
-  event.error = why.code();
-  core_.reports_.log(std::move(event));
+  core_.on_watches_blind(why);
 }
 
 void WatchSampler::tell_recovery() {

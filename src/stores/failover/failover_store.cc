@@ -43,6 +43,7 @@ class PushRelay final : public port::Listener {
   void on_pushes_missed() override { outer_->on_pushes_missed(); }
   void on_pushes_begin() override { outer_->on_pushes_begin(); }
   void on_alarm(const std::string& line) override { outer_->on_alarm(line); }
+  void on_watches_blind(const Error& why) override { outer_->on_watches_blind(why); }
 
   const std::uint32_t place_;
   port::Listener* const outer_;

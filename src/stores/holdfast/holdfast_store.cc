@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "holdfast/detail/transient.h"
 #include "src/base/random.h"
 #include "src/stores/holdfast/event_watches.h"
 #include "src/stores/holdfast/guarantees.h"
@@ -63,6 +64,7 @@ class HoldfastStore final : public redis::ScriptStore {
                      [this](const Error& why) {
                        watches_->lost();
                        on_lost(why);
+                       await_connection();
                      },
                      [this](std::string_view channel) {
                        watches_->joined(channel);
@@ -241,6 +243,16 @@ class HoldfastStore final : public redis::ScriptStore {
   }
   void hear(const std::string& channel, bool join) override {
     join ? subscriber_.join(channel) : subscriber_.leave(channel);
+  }
+
+  // A watch has no request of its own, to which a server with another journal could be the answer.
+  void await_connection() {
+    if (closing() || watches_->prefixes().empty()) return;
+    subscriber_.ensure(base::BootInstant::max(), [this](const Result<void>& connected) {
+      if (connected) return;
+      if (detail::is_transient(connected.error().code())) return await_connection();
+      if (!closing()) listener_->on_watches_blind(connected.error());
+    });
   }
 
   // The server does not say which channel it refuses. A right may have been taken away meanwhile.

@@ -106,6 +106,7 @@ class Gate : public std::enable_shared_from_this<Gate>, public port::Listener {
   void on_pushes_missed() override { listener_->on_pushes_missed(); }
   void on_pushes_begin() override { listener_->on_pushes_begin(); }
   void on_alarm(const std::string& line) override { listener_->on_alarm(line); }
+  void on_watches_blind(const Error& why) override { listener_->on_watches_blind(why); }
 
   std::optional<Error> refuse(const port::AcquireRequest& request) const;
   EntryPtr find(const std::string& name, port::AcquisitionId id) const;
