@@ -299,8 +299,10 @@ class ShardsTest(ServeCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         seen = {each["name"] for each in json.loads(done.stdout)}
         self.assertTrue(seen and seen < set(leases), seen)
-        silent = set(re.findall(r"shard (\d): .*this list has none of its locks", done.stderr))
+        address = next(iter(self.servers))
+        silent = set(re.findall(rf"shard (\d): .*\({address}\): .*this list has none of its locks", done.stderr))
         self.assertEqual(len(silent), 2, done.stderr)
+        self.assertNotIn("name all servers", done.stderr, "the URL does")
         self.assertIn("the list is incomplete", done.stderr)
 
         watch = subprocess.Popen([harness.PROGRAM, "watch", "--json"], env=self.env, stdin=subprocess.DEVNULL,

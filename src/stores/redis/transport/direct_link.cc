@@ -69,7 +69,8 @@ struct DirectLink::Impl {
   Result<Reply> receive(BootInstant deadline);
   Result<void> wait(Wire::Io what, BootInstant deadline);
   Error late(const char* doing) const {
-    return {Errc::kUnavailable, where + ": " + doing + " took longer than its deadline"};
+    return {Errc::kUnavailable, (wire.descriptor() < 0 ? where : wire.where()) + ": " + doing +
+                                    " took longer than its deadline"};
   }
   Error moved_error() const { return {Errc::kUnavailable, where + ": the primary has moved"}; }
   Error closed_error() const {
@@ -121,6 +122,7 @@ struct DirectLink::Impl {
   std::atomic<bool> connected{false};
   bool abandoned = false;
   bool is_another_service = false;  // The last address that was tried has said so.
+  bool stands_by = false;           // So it has here.
 
   // Held while the descriptor is opened and closed, so that close() can shut it down from outside.
   base::LocalMutex descriptor_mutex;
@@ -214,6 +216,7 @@ Result<void> DirectLink::Impl::greet(BootInstant deadline) {
       auto reply = receive(deadline);
       if (!reply) return reply.error();
       const auto step = handshake.on_reply(*reply);
+      stands_by = handshake.stands_by();
       if (!step) return step.error();
       if (*step == Handshake::Step::kReady) return enter(handshake.attached());
       if (*step == Handshake::Step::kMore) continue;
@@ -270,6 +273,7 @@ Result<void> DirectLink::Impl::connect(BootInstant deadline) {
   const Endpoints endpoints = std::move(found.endpoints);
   located.store(found.generation, std::memory_order_release);
   Error why = late("connecting");
+  bool one_is_silent = false;
   auto untried = static_cast<std::int64_t>(endpoints.size());
   for (const Endpoint& endpoint : endpoints) {
     if (auto stop = stopped()) return *std::move(stop);
@@ -286,7 +290,10 @@ Result<void> DirectLink::Impl::connect(BootInstant deadline) {
       up_since = BootClock::now();
       return {};
     }
-    why = dialled.error();
+    // A server that stands by is well. Another one that does not answer is the trouble to tell.
+    const bool is_well = std::exchange(stands_by, false);
+    if (!is_well || !one_is_silent) why = dialled.error();
+    one_is_silent = one_is_silent || !is_well;
     close_wire();
     if (why.code() == Errc::kPermissionDenied || why.code() == Errc::kVersionMismatch ||
         std::exchange(is_another_service, false)) {

@@ -78,6 +78,7 @@ Result<Handshake::Step> Handshake::on_reply(const Reply& reply) {
                          ": this server is not Holdfast's lock service: for a Redis server, "
                          "begin the URL with redis://"};
       }
+      stands_by_ = word == "STANDBY";
       if (reply.is_error()) {
         return to_error(reply, where_ + ": cannot attach to the lock service", /*reads_only=*/true);
       }

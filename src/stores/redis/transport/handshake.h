@@ -36,6 +36,8 @@ class Handshake {
   Result<Step> on_reply(const Reply& reply);
   // "HF1 <journal id> <shard> <term>"; empty unless asked for.
   const std::string& attached() const noexcept { return attached_; }
+  // A server of the lock service refused because another one leads.
+  bool stands_by() const noexcept { return stands_by_; }
 
  private:
   enum class Asked : std::uint8_t { kLogIn, kName, kDatabase, kRole, kTerm, kReady };
@@ -49,6 +51,7 @@ class Handshake {
   std::string where_;
   bool is_sentinel_ = false;
   bool is_service_ = false;
+  bool stands_by_ = false;
   std::string requests_;
   std::string attached_;
   std::vector<Asked> asked_;

@@ -154,6 +154,7 @@ void LoopLink::resolved(Result<Location> found) {
     located_ = found->generation;
   }
   next_endpoint_ = 0;
+  one_is_silent_ = false;
   state_ = State::kDialling;
   try_next();
 }
@@ -182,8 +183,12 @@ void LoopLink::try_next() {
   went_down(last_failure_);
 }
 
+// A server that stands by is well. Another one that does not answer is the trouble to tell.
 void LoopLink::next_address(Error why) {
-  last_failure_ = std::move(why);
+  const bool stands_by = handshake_ && handshake_->stands_by();
+  handshake_.reset();
+  if (!stands_by || !one_is_silent_) last_failure_ = std::move(why);
+  one_is_silent_ = one_is_silent_ || !stands_by;
   try_next();
 }
 

@@ -89,6 +89,8 @@ class LoopLink : public std::enable_shared_from_this<LoopLink> {
 
   bool up() const noexcept { return state_ == State::kUp; }
   // Whether write() may be called: the link is up, and the kernel has all earlier bytes.
+  // The URL and the endpoint that was tried last, for messages.
+  const std::string& where() const noexcept { return wire_.where(); }
   bool can_write() const noexcept {
     return up() && out_sent_ == out_.size() && !outdated();
   }
@@ -152,6 +154,7 @@ class LoopLink : public std::enable_shared_from_this<LoopLink> {
   Endpoints endpoints_;
   std::size_t next_endpoint_ = 0;
   Error last_failure_{Errc::kUnavailable, "not connected"};
+  bool one_is_silent_ = false;  // One endpoint of those tried so far did not answer.
 
   Wire wire_;
   asio::posix::stream_descriptor descriptor_;

@@ -492,7 +492,7 @@ void Pipeline::Impl::sweep(BootInstant now) {
   next_sweep_ = next == BootInstant::max() ? next : std::max(next, now + kSweepGrain);
   // A late answer blocks all later ones, and may still come. Only a new connection is safe.
   if (unanswered_late) {
-    link_->fail({Errc::kUnavailable, where_ + ": no answer within the deadline"});
+    link_->fail({Errc::kUnavailable, link_->where() + ": no answer within the deadline"});
   }
   expire(late);
 }

@@ -46,6 +46,8 @@ class Wire {
   // Whether the peer has closed, or has sent bytes that nobody asked for.
   bool stale() const noexcept;
 
+  // The URL and the endpoint that was opened last, for messages.
+  const std::string& where() const noexcept { return where_; }
   int descriptor() const noexcept { return socket_.fd.load(std::memory_order_relaxed); }
   // Why and where the last call failed.
   Error why() const { return failure_; }
