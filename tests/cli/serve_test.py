@@ -20,6 +20,9 @@ from harness import PATIENCE, PROGRAM, CliCase, boottime
 from redis_server import die_with_parent, free_port
 
 
+NAME_OF_SHARD_3 = "job-2"  # Of a service with four shards.
+
+
 class ServeCase(CliCase):
     def setUp(self):
         super().setUp()
@@ -281,6 +284,26 @@ class RestartTest(ServeCase):
         self.data = self.path("other")
         self.start()
         self.assertEqual(holder.status(), 123, "its lock is not there, so it is lost")
+
+    def test_a_service_with_another_number_of_shards_is_told_apart(self):
+        def start(shards):
+            self.server, _ = self.serve("--listen", f"127.0.0.1:{self.port}", "--journal", "memory:",
+                                        "--shards", shards)
+
+        for before, after in (("1", "4"), ("4", "1"), ("4", "2")):
+            with self.subTest(before=before, after=after):
+                start(before)
+                self.ok("acquire", "--ttl", "60s", NAME_OF_SHARD_3)
+                waiter = self.run_locked("--wait", "60s", NAME_OF_SHARD_3, "--", "true")
+                waiter.event("waiting")
+                self.kill()
+                start(after)
+                self.assertEqual(waiter.status(), 125)
+                said = waiter.process.stderr.read().decode()
+                self.assertIn("another number of shards", said)
+                self.assertIn("name the servers of one service", said)
+                self.assertNotIn("update", said)
+                self.kill()
 
 
 class RefusalTest(ServeCase):

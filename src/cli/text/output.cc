@@ -116,7 +116,11 @@ std::string_view next_step(const Error& error, const std::string& store) {
   if (error.code() == Errc::kUnavailable && is_here) {
     return "'holdfast doctor' looks closer; retrying is safe.";
   }
-  if (error.code() == Errc::kOutcomeUnknown && kind != nullptr && kind->is_service) {
+  const bool is_service = kind != nullptr && kind->is_service;
+  if (error.code() == Errc::kVersionMismatch && is_service) {
+    return "'holdfast server status' shows whether its servers are of one service.";
+  }
+  if (error.code() == Errc::kOutcomeUnknown && is_service) {
     return "'holdfast server status' tells whether its servers and their journal answer; once they "
            "do, 'holdfast inspect NAME' tells who holds it.";
   }

@@ -386,8 +386,11 @@ void run_call(Service& service, CommandContext& context, Connection& connection,
               const Words& words) {
   auto call = read_call(words, connection.owners);
   if (!call) {
+    // A client that names a shard began with a service that has several.
+    const bool names_shard = words.size() == 4 && words[1] == "attach";
+    const Error stray(Errc::kVersionMismatch, "this service has one shard, which is not named");
     std::string bytes;
-    append_error(bytes, "ERR " + call.error().message());
+    append_error(bytes, names_shard ? failure_text(stray) : "ERR " + call.error().message());
     return connection.reply(bytes);
   }
   if (call->op == Op::kStatus) return connection.reply(status_reply(context, connection));

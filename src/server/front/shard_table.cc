@@ -117,6 +117,11 @@ Result<std::uint32_t> ShardTable::shard_to_attach(const Connection& connection,
   if (shard && *shard < size() && (!connection.attached || connection.shard == *shard)) {
     return *shard;
   }
+  if (shard && *shard >= size()) {
+    return Error(Errc::kVersionMismatch, "this service has " + std::to_string(size()) +
+                                             " shards, and none with the number " +
+                                             std::to_string(*shard));
+  }
   return Error(Errc::kInvalidArgument, "attach: this connection cannot have such a shard");
 }
 

@@ -39,7 +39,8 @@ constexpr Row kTable[] = {
     {"UNAVAILABLE", Errc::kUnavailable, "the lock service does not serve at present: retry"},
     {"STANDBY", Errc::kUnavailable, "no server of the lock service that was asked leads: retry"},
     {"SHARDS", Errc::kVersionMismatch,
-     "the lock service has several shards, which this program does not know: update it"},
+     "the lock service has another number of shards than the one that this client began with, so "
+     "it is another one: name the servers of one service in the URL, and connect anew"},
     {"NOMASTERLINK", Errc::kUnavailable, "the replica has no link to its primary: retry"},
     {"FAILOVER", Errc::kUnavailable, "the server is handing over to a replica: retry"},
     {"MOVED", Errc::kUnsupported, kNoCluster},
