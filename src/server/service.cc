@@ -340,8 +340,8 @@ void Service::Impl::on_result() {
 void Service::Impl::become_full(const std::string& why) {
   full = true;
   shard->set_full(true);
-  warn("the journal cannot be written: " + why +
-       ". New locks are refused, and renewals go on. Make room on the disk");
+  warn("the journal " + journal->place() + " cannot be written: " + why +
+       ". New locks are refused, and renewals go on. Make room on its disk, or in its etcd");
 }
 
 void Service::Impl::warn_of_no_snapshots(const std::string& why) {
@@ -356,11 +356,11 @@ void Service::Impl::look_at_disk(const DiskSpace& seen) {
   const unsigned percent = disk.percent();
   if (!nearly_full && percent >= DiskSpace::kNearlyFull) {
     nearly_full = true;
-    warn(std::string(disk.what) + " is " + std::to_string(percent) +
+    warn(std::string(disk.what) + " " + journal->place() + " is " + std::to_string(percent) +
          " % full. When it is full, no lock is granted: make room");
   } else if (nearly_full && percent < kEnoughRoom) {
     nearly_full = false;
-    warn("the journal has room again");
+    warn("the journal " + journal->place() + " has room again");
   }
 }
 
@@ -374,7 +374,9 @@ void Service::Impl::take_result(const CommitResult& taken) {
   handed_over.reset();
   want_proof(false);
   shard->set_full(false);
-  if (std::exchange(full, false)) warn("the journal is written again: locks are granted");
+  if (std::exchange(full, false)) {
+    warn("the journal " + journal->place() + " is written again: locks are granted");
+  }
   switch (taken.commit) {
     case Commit::kCommitted: return shard->committed();
     case Commit::kRefused: return fail(taken.reason, /*unknown=*/false);

@@ -224,11 +224,12 @@ TEST(ServiceTest, OperatorsAreWarnedWhenTheDiskIsNearlyFullAndWhenItHasRoomAgain
   EXPECT_EQ(warned_at(79), 0U);
   ASSERT_EQ(warned_at(80), 1U);
   EXPECT_EQ(warnings[0],
-            "the disk of the journal is 80 % full. When it is full, no lock is granted: make room");
+            "the disk of the journal sim is 80 % full. When it is full, no lock is granted: make "
+            "room");
   EXPECT_EQ(warned_at(95), 1U) << "once";
   EXPECT_EQ(warned_at(75), 1U) << "not back and forth at the bound";
   ASSERT_EQ(warned_at(74), 2U);
-  EXPECT_EQ(warnings[1], "the journal has room again");
+  EXPECT_EQ(warnings[1], "the journal sim has room again");
   EXPECT_EQ(warned_at(80), 3U);
 }
 

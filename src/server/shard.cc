@@ -123,8 +123,8 @@ bool Shard::lengthens(const machine::Renew& renewal) const {
 std::optional<Error> Shard::refuse_for_room(const Request& request) {
   if (full_ && !lets_go(request)) {
     return Error(Errc::kUnavailable,
-                 "the journal cannot be written for now: make room on its disk, and stop programs "
-                 "that keep its database busy");
+                 "the server's journal cannot be written for now: make room on its disk, and stop "
+                 "programs that keep its database busy ('holdfast server status' names it)");
   }
   // The second half of the room is for clients that let go: their locks are of use to others.
   const std::size_t most = options_.user_backlog * (lets_go(request) ? 2 : 1);

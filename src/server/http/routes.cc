@@ -34,7 +34,11 @@ HttpAnswer readiness(const HttpScene& scene) {
                                      : "standing by: " + leader + " leads\n");
   }
   if (!state) return plain(503, "standing by: this server leads no shard\n");
-  if (state->full) return plain(503, "the journal takes nothing: it is full\n");
+  if (state->full) {
+    return plain(503, "the journal " + scene.greeting.place +
+                          " cannot be written, so no lock is granted, and renewals go on: make "
+                          "room on its disk, or in its etcd\n");
+  }
   if (state->quiet.count() > 0) return plain(503, quiet_text(state->quiet) + "\n");
   if (alone) return plain(200, "ready\n");
   return plain(200, "ready: leads " + std::to_string(scene.leading()) + " of " +

@@ -10,11 +10,11 @@ namespace {
 using machine::Instant;
 
 constexpr const char* kUncommitted =
-    "its last change is not in the journal yet, which cannot be written for now: make room on its "
-    "disk";
+    "its last change is not in the server's journal yet, which cannot be written for now: make "
+    "room on the journal's disk";
 constexpr const char* kUnproven =
     "it is not sure that this server still leads, until its journal can be written: make room on "
-    "its disk";
+    "the journal's disk";
 
 using Version = std::optional<std::uint64_t>;
 

@@ -584,7 +584,7 @@ port::DiskSpace EtcdJournal::space() const {
   const std::uint64_t size = seen_->size;
   if (settings_.quota == 0 || size == 0) return {};
   const std::uint64_t quota = settings_.quota;
-  return {size, quota - std::min(size, quota), quota, "etcd's quota"};
+  return {size, quota - std::min(size, quota), quota, "etcd's quota for the journal"};
 }
 
 // A deletion of what is not there: it goes the way of a write, makes no revision, and passes where
