@@ -129,11 +129,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   OwnerCache owners{};
   ClientName client{};  // A client of Holdfast that has asked here: all requests are of one.
   std::set<std::string, std::less<>> channels{};
-  // The newest acquisitions that a lock library took here.
   // Counts acquisitions and looks, also of its user. nullopt: there is room.
   std::optional<Error> refuse_rate(std::size_t count = 1);
   // False: nothing is refused because of who asks, or how often.
   bool has_limits() const { return account != nullptr || rate_.most() > 0; }
+  // The newest acquisitions that a lock library took here.
   void note_taken(const machine::AcquisitionId& id);
   bool has_taken(const machine::AcquisitionId& id) const;
 

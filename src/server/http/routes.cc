@@ -35,9 +35,10 @@ HttpAnswer readiness(const HttpScene& scene) {
   }
   if (!state) return plain(503, "standing by: this server leads no shard\n");
   if (state->full) {
-    return plain(503, "the journal " + scene.greeting.place +
-                          " cannot be written, so no lock is granted, and renewals go on: make "
-                          "room on its disk, or in its etcd\n");
+    // This path is open to all, so it does not name the journal's place.
+    return plain(503,
+                 "the journal cannot be written, so no lock is granted, and renewals go on: make "
+                 "room on its disk, or in its etcd\n");
   }
   if (state->quiet.count() > 0) return plain(503, quiet_text(state->quiet) + "\n");
   if (alone) return plain(200, "ready\n");
