@@ -23,13 +23,13 @@ std::size_t write_until_stuck(int fd, std::string_view text);
 
 // "holdfast: ..." on stderr, made safe for a terminal by the caller where text is foreign.
 void complain(const std::string& message);
-// What ended a command where nothing had a better word for it.
-void complain_of(const std::exception& error);
-// From now on an exception that nobody catches for want of memory, such as one of a thread, ends the
-// program with kExitError and a message.
-void end_without_memory_plainly();
 // The same of what the library tells.
 void relay(const LogEvent& event);
+// This is for an exception that ended a command.
+void complain_of(const std::exception& error);
+// From now on, where nobody catches an exception for want of memory, as on a thread, the program
+// ends with kExitError and a message.
+void end_without_memory_plainly();
 // From now on what is said on stderr is said like that. Before any thread is made.
 void set_log_format(LogFormat format);
 
