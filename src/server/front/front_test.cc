@@ -16,9 +16,14 @@
 
 #include <gtest/gtest.h>
 
+#include "holdfast/client.h"
+#include "holdfast/log_event.h"
+#include "holdfast/mutex.h"
 #include "src/server/front/listen_address.h"
 #include "src/server/testing/allocated.h"
 #include "src/server/testing/plain_client.h"
+#include "tests/support/eventually.h"
+#include "tests/support/fault_proxy.h"
 
 namespace holdfast::server {
 namespace {
@@ -305,11 +310,14 @@ class OneDescriptor {
 
 TEST(FrontTest, AServerThatHasNoDescriptorForAClientSaysSoAndServesItLater) {
   std::promise<std::string> told;
+  std::promise<void> told_again;
   ServerOptions options;
   options.listen = "127.0.0.1:0";
   options.journal = "memory:";
-  options.on_warning = [&, tells = false](const std::string& what) mutable {
-    if (!std::exchange(tells, true)) told.set_value(what);
+  options.on_warning = [&, count = 0](const std::string& what) mutable {
+    ++count;
+    if (count == 1) told.set_value(what);
+    if (count == 2) told_again.set_value();
   };
   const Server server = *ServerAccess::start(options, {});
   std::optional<OneDescriptor> limit;
@@ -321,8 +329,47 @@ TEST(FrontTest, AServerThatHasNoDescriptorForAClientSaysSoAndServesItLater) {
   const std::string text = warning.get();
   EXPECT_TRUE(text.starts_with("cannot accept a connection: ")) << text;
   EXPECT_NE(text.find("LimitNOFILE="), std::string::npos) << text;
+  EXPECT_EQ(told_again.get_future().wait_for(350ms), std::future_status::timeout)
+      << "it tries ten times a second, and says so once";
   limit.reset();
   EXPECT_EQ(client.ask(kPing), "+PONG\r\n");
+}
+
+// The locks of another journal are not the client's, and a next address would only hide that.
+TEST(FrontTest, AClientThatMeetsAnotherJournalTriesNoFurtherAddress) {
+  const auto way_to = [](const Server& server) {
+    const std::string address = server.address();
+    const int port = std::stoi(address.substr(address.rfind(':') + 1));
+    return support::ProxyOptions{.server_port = static_cast<std::uint16_t>(port)};
+  };
+  const Server own = start();
+  const Server stranger = start();
+  support::FaultProxy first(way_to(own));
+  support::FaultProxy second(way_to(own));
+  std::promise<Errc> blind;
+  ClientOptions options;
+  options.log_event = [&, told = false](const LogEvent& event) mutable {
+    if (event.event == "watch_blind" && !std::exchange(told, true)) blind.set_value(*event.error);
+  };
+  auto client = Client::connect("holdfast://127.0.0.1:" + std::to_string(first.port()) +
+                                    ",127.0.0.1:" + std::to_string(second.port()),
+                                options);
+  ASSERT_TRUE(client) << client.error().message();
+  const auto watch = client->watch("", [](const LockEvent&) {});
+  ASSERT_TRUE(watch) << watch.error().message();
+  first.retarget(way_to(stranger).server_port);
+  first.close_all();
+  // The loop's connections meet it, and so does a caller's own.
+  auto met = blind.get_future();
+  ASSERT_EQ(met.wait_for(kPatience), std::future_status::ready);
+  EXPECT_EQ(met.get(), Errc::kCorruptState);
+  Errc said{};
+  EXPECT_TRUE(support::eventually([&] {
+    const auto tried = client->mutex("a").try_acquire();
+    said = tried ? Errc{} : tried.error().code();
+    return said == Errc::kCorruptState;
+  })) << static_cast<int>(said);
+  EXPECT_EQ(second.stats().accepted, 0U);
 }
 
 TEST(FrontTest, HundredsOfConnectionsAreServed) {
