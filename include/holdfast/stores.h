@@ -112,12 +112,14 @@ HOLDFAST_EXPORT Result<ChainStatus> switch_chain(std::string_view url, std::uint
 struct ServerStatus {
   std::string address{};  // As the URL names it.
   std::string trouble{};  // Why it did not answer; the rest is empty then.
+  bool refused = false;   // It answered, and refuses this log-in: `trouble` says what to correct.
   bool leads = false;
   // The leader's address, while this server stands by; empty: not known. With several shards one
   // address for each, "A,,B".
   std::string leader{};
   std::string version{};
   std::string journal_id{};
+  std::string place{};  // The journal's folder, or its etcd; empty: a server of before.
   std::string term{};
   std::uint64_t pid = 0;
   std::chrono::seconds uptime{};
@@ -135,6 +137,7 @@ struct ServerStatus {
   // How full the journal's disk or etcd's quota is, in percent. 0: unknown, or the server leads
   // nothing. At 100 nothing is granted.
   std::uint32_t disk_percent = 0;
+  bool nearly_full = false;  // From 80 % on, as the server itself warns.
 };
 
 // One server of those on a journal, as it has put itself on their list.
@@ -148,11 +151,11 @@ struct ServerMember {
   // service_members(): why it did not answer at this address; empty: it did. The rest is what the
   // list has: a server that has died stays on it for some seconds.
   std::string trouble{};
+  bool refused = false;  // As ServerStatus::refused.
 };
 
-// Asks each server that the URL names, all at the same time, and changes nothing. If there are
-// several shards, it asks those servers, too, which are said to lead a shard that no named server
-// leads. They come last.
+// Asks each server that the URL names, all at the same time, and changes nothing. It also asks the
+// servers that are said to lead a shard which no named server leads. They come last.
 // Errors: as of Client::connect(), except for servers that do not answer; kUnsupported: the store
 // is not the lock service.
 HOLDFAST_EXPORT Result<std::vector<ServerStatus>> service_status(std::string_view url);

@@ -419,9 +419,9 @@ of --store. On a server with users all of them but status ask for the right `adm
                     put the copy back, as FOLDER/journal.db, which must not be there. A server on it
                     grants nothing for 24 h, because clients may count on grants that came after the
                     backup. When all clients are stopped, start it with --clients-stopped
-  status            ask the servers that the URL names, and those that lead the other shards; exit
-                    status 0: all is led, journals answer, it is one service; 1 and why
-  members           ask for all servers on the journal, named or not, and which do not answer
+  status            ask the servers that the URL names, and those that lead other shards; exit
+                    status 0: all is led, and locks are granted, by one service; 1 and why
+  members           ask for all servers on the journal, named or not; 1: of several services
   step-down         have the server that leads hand over to another one; holders keep their leases.
                     The URL may name that server alone. Not for several shards: use drain
   drain             have one server stop in order, as SIGTERM does, and wait until it is gone, for
@@ -429,12 +429,12 @@ of --store. On a server with users all of them but status ask for the right `adm
   --address ADDR    drain: the server that is to stop, if the URL names several or another one
   password          read a password, the first line of stdin, and print its hash for --users
   --json            print one object: journal_id, term, batches, bytes, locks, holders, waiters; or
-                    hash; servers, each with address and trouble, or address, leads, leader,
-                    version, journal_id, term, pid, uptime_s, connections, holders, waiters,
-                    journal_answers, full, disk_percent, quiet_s (grants nothing for so long),
-                    shards, leading (how many), shard_leaders (of several), vacant_shards, and
-                    one_service (false: they are of several); members, each with address, version,
-                    leads, shards, since, trouble; stepped_down and leader; or drained, the address
+                    hash; servers, each with address, trouble, refused (the log-in), or address,
+                    leads, leader, version, journal_id, journal_place, term, pid, uptime_s,
+                    connections, holders, waiters, journal_answers, full, disk_percent, quiet_s (no
+                    grants for so long), shards, leading (how many), shard_leaders (of several);
+                    vacant_shards; members, each with address, version, leads, shards, since,
+                    trouble, refused; unlisted; one_service; stepped_down, leader; drained
   --log-format F    the format of stderr: text, json or logfmt
   -q, --quiet       print failures only
 

@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
-#include <map>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,6 +18,7 @@
 #include "src/cli/exit_codes.h"
 #include "src/cli/options/duration.h"
 #include "src/cli/options/settings.h"
+#include "src/cli/service_state.h"
 #include "src/cli/text/json.h"
 #include "src/cli/text/output.h"
 #include "src/cli/text/text.h"
@@ -71,7 +70,7 @@ Result<std::string> read_password() {
 }
 
 std::string role_of(const ServerStatus& server) {
-  if (!server.trouble.empty()) return "no answer";
+  if (!server.trouble.empty()) return silence_word(server.refused);
   const std::string trouble = !server.journal_answers    ? ", journal does not answer"
                               : server.full              ? ", journal full"
                               : server.quiet.count() > 0 ? ", restored: grants nothing"
@@ -85,23 +84,16 @@ std::string role_of(const ServerStatus& server) {
   return "stands by" + whom + (server.journal_answers ? "" : trouble);
 }
 
-// The server that leads each of several shards; empty: not known.
-std::vector<std::string> shard_leaders(const ServerStatus& server) {
-  std::vector<std::string> leaders;
-  if (server.shards == 1 || server.leader.empty()) return leaders;
-  std::istringstream list(server.leader);
-  for (std::string each; std::getline(list, each, ',');) leaders.push_back(each);
-  leaders.resize(server.shards);
-  return leaders;
-}
-
 Json to_json(const ServerStatus& server) {
-  if (!server.trouble.empty()) return {{"address", server.address}, {"trouble", server.trouble}};
+  if (!server.trouble.empty()) {
+    return {{"address", server.address}, {"trouble", server.trouble}, {"refused", server.refused}};
+  }
   return {{"address", server.address},
           {"leads", server.leads},
           {"leader", server.shards > 1 ? "" : server.leader},
           {"version", server.version},
           {"journal_id", server.journal_id},
+          {"journal_place", server.place},
           {"term", server.term},
           {"pid", server.pid},
           {"uptime_s", server.uptime.count()},
@@ -117,119 +109,14 @@ Json to_json(const ServerStatus& server) {
           {"shard_leaders", shard_leaders(server)}};
 }
 
-// Whether this server, which answers, does what its shards' clients need.
-bool serves(const ServerStatus& server) { return server.leads && server.journal_answers; }
-
-// Why none of these servers serves this shard of several; empty: one does.
-std::string why_vacant(const std::vector<ServerStatus>& servers, std::uint32_t shard) {
-  std::string why;
-  for (const ServerStatus& each : servers) {
-    if (std::find(each.led.begin(), each.led.end(), shard) == each.led.end()) continue;
-    if (serves(each)) return {};
-    why = printable(each.address) + " leads, and its journal does not answer";
-  }
-  if (!why.empty()) return why;
-  // Others may still name a leader of before, which says itself that it leads no more.
-  for (const ServerStatus& each : servers) {
-    const auto leaders = shard_leaders(each);
-    const auto last = std::find_if(servers.begin(), servers.end(), [&](const ServerStatus& other) {
-      return !other.trouble.empty() && shard < leaders.size() && other.address == leaders[shard];
-    });
-    if (last == servers.end()) continue;
-    return printable(last->address) + " was last seen leading, and does not answer";
-  }
-  const bool journal_answers = std::any_of(
-      servers.begin(), servers.end(),
-      [](const ServerStatus& each) { return each.trouble.empty() && each.journal_answers; });
-  return journal_answers ? "no server leads" : "no server leads, and the journal does not answer";
-}
-
-// These shards of several are served by none of these servers, and why.
-std::map<std::uint32_t, std::string> vacant_shards(const std::vector<ServerStatus>& servers) {
-  std::uint32_t count = 1;
-  for (const ServerStatus& each : servers) count = std::max(count, each.shards);
-  std::map<std::uint32_t, std::string> vacant;
-  for (std::uint32_t shard = 0; count > 1 && shard < count; ++shard) {
-    if (std::string why = why_vacant(servers, shard); !why.empty()) vacant[shard] = std::move(why);
-  }
-  return vacant;
-}
-
-std::string disk_note(const ServerStatus& server) {
-  constexpr std::uint32_t kNearlyFull = 80;  // As the server warns.
-  if (server.disk_percent < kNearlyFull) return {};
-  return printable(server.address) + ": the journal's disk, or etcd's quota, is " +
-         std::to_string(server.disk_percent) +
-         " % full. When it is full, no lock is granted: make room\n";
-}
-
-// Whether these two cannot be servers of one journal. A server that stands by does not tell its
-// journal, and each of several shards has its own. There only those are strangers that name no
-// leader in common: while shards move, servers of one service tell different ones of some.
-bool are_strangers(const ServerStatus& one, const ServerStatus& other) {
-  if (!one.trouble.empty() || !other.trouble.empty()) return false;
-  if (one.shards != other.shards) return true;
-  if (std::none_of(one.led.begin(), one.led.end(), [&](std::uint32_t shard) {
-        return std::find(other.led.begin(), other.led.end(), shard) != other.led.end();
-      })) {
-    return false;
-  }
-  if (one.shards == 1) return one.journal_id != other.journal_id;
-  const auto its = shard_leaders(one);
-  const auto others = shard_leaders(other);
-  for (std::size_t shard = 0; shard < std::min(its.size(), others.size()); ++shard) {
-    if (!its[shard].empty() && its[shard] == others[shard]) return false;
-  }
-  return true;
-}
-
-// Two of these servers that are of different services; empty: none are. Each client uses the one
-// that it reaches, so two of them hold the same lock.
-std::string strangers(const std::vector<ServerStatus>& servers) {
-  for (const ServerStatus& one : servers) {
-    for (const ServerStatus& other : servers) {
-      if (!are_strangers(one, other)) continue;
-      return printable(one.address) + " and " + printable(other.address) +
-             " are of different lock services, and do not exclude each other's clients: name the "
-             "servers of one\n";
-    }
-  }
-  return {};
-}
-
-// "0-3, 6" of numbers in their order.
-std::string ranges(const std::vector<std::uint32_t>& numbers) {
-  std::string text;
-  for (std::size_t first = 0; first < numbers.size();) {
-    std::size_t last = first;
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-    text += (text.empty() ? "" : ", ") + std::to_string(numbers[first]);
-    if (last > first) text += "-" + std::to_string(numbers[last]);
-    first = last + 1;
-  }
-  return text;
-}
-
-// One line for each reason.
-std::string sentences(const std::map<std::uint32_t, std::string>& vacant) {
-  std::map<std::string, std::vector<std::uint32_t>> by_reason;
-  for (const auto& [shard, why] : vacant) by_reason[why].push_back(shard);
-  std::string text;
-  for (const auto& [why, shards] : by_reason) {
-    text += (shards.size() == 1 ? "shard " : "shards ") + ranges(shards) +
-            (shards.size() == 1 ? " is" : " are") + " not served: " + why + "\n";
-  }
-  return text;
-}
-
-// 0: one of them serves, and so does one for each shard. 1: otherwise.
+// 0: each shard is led by one that grants locks. 1: otherwise.
 int show_status(const ServerToolOptions& options, const std::vector<ServerStatus>& servers) {
   Table table({"SERVER", "ROLE", "TERM", "UP", "CONNECTIONS", "HOLDERS", "WAITERS"});
   Json json = {{"servers", Json::array()}};
   std::string notes;
   for (const ServerStatus& each : servers) {
     json["servers"].push_back(to_json(each));
-    notes += disk_note(each);
+    notes += journal_note(each);
     if (!each.trouble.empty()) {
       table.add({printable(each.address), role_of(each), "-", "-", "-", "-", "-"});
       notes += printable(each.trouble) + "\n";
@@ -243,15 +130,16 @@ int show_status(const ServerToolOptions& options, const std::vector<ServerStatus
   json["vacant_shards"] = Json::array();
   const auto vacant = vacant_shards(servers);
   for (const auto& [shard, why] : vacant) json["vacant_shards"].push_back(shard);
-  notes += sentences(vacant);
+  notes += sentences(vacant, servers);
   const std::string mixed = strangers(servers);
   notes += mixed;
   json["one_service"] = mixed.empty();
-  const bool served =
-      mixed.empty() && vacant.empty() && std::any_of(servers.begin(), servers.end(), serves);
+  const bool served = mixed.empty() && vacant.empty() &&
+                      std::any_of(servers.begin(), servers.end(), serves) &&
+                      std::none_of(servers.begin(), servers.end(), grants_nothing);
   const int told =
       answer(options.common, json, table.to_string(colour_wanted(), terminal_width()) + notes);
-  return told == 0 && !served ? 1 : told;
+  return told == 0 && !served ? kExitUnhealthy : told;
 }
 
 const ServerStatus* leader_of(const std::vector<ServerStatus>& servers) {
@@ -321,13 +209,22 @@ int hand_over(const ServerToolOptions& options, const Settings& settings) {
   const auto servers = service_status(settings.store.url);
   if (!servers) return fail(servers.error(), settings.shown_store);
   const auto asked = step_down(settings.store.url);
+  const auto vacant = vacant_shards(*servers);
+  if (!asked && asked.error().code() == Errc::kUnavailable && !vacant.empty()) {
+    std::string why = sentences(vacant, *servers);
+    why.pop_back();
+    complain("server step-down: no server leads that could step down: " + why);
+    return kExitError;
+  }
   if (!asked) return fail(asked.error(), settings.shown_store);
   const ServerStatus* const before = leader_of(*servers);
   return await_successor(options, settings.store.url,
                          before != nullptr ? *before : ServerStatus{.address = *asked});
 }
 
-int show_members(const ServerToolOptions& options, const std::vector<ServerMember>& members) {
+// `named`: as the servers of the URL told, since they may be of several services.
+int show_members(const ServerToolOptions& options, const std::vector<ServerMember>& members,
+                 const std::vector<ServerStatus>& named) {
   Table table({"SERVER", "ROLE", "SINCE", "VERSION"});
   Json json = {{"members", Json::array()}};
   std::string troubles;
@@ -339,18 +236,32 @@ int show_members(const ServerToolOptions& options, const std::vector<ServerMembe
                                {"leads", each.leads},
                                {"shards", each.shards},
                                {"since", since},
-                               {"trouble", each.trouble}});
+                               {"trouble", each.trouble},
+                               {"refused", each.refused}});
     const std::string role =
         each.shards > 1 ? "leads " + std::to_string(each.shards) + " shards" : "leads";
     table.add({printable(each.address),
-               !each.trouble.empty() ? "no answer"
+               !each.trouble.empty() ? silence_word(each.refused)
                : each.leads          ? role
                                      : "stands by",
                dated ? since : "-", each.version.empty() ? "-" : printable(each.version)});
     if (!each.trouble.empty()) troubles += printable(each.trouble) + "\n";
   }
-  return answer(options.common, json,
-                table.to_string(colour_wanted(), terminal_width()) + troubles);
+  json["unlisted"] = Json::array();
+  for (const ServerStatus& each : named) {
+    const bool listed = std::any_of(members.begin(), members.end(), [&](const ServerMember& one) {
+      return one.address == each.address;
+    });
+    if (each.trouble.empty() || listed) continue;
+    json["unlisted"].push_back(to_json(each));
+    troubles += printable(each.address) + " is not on the list: " + silence_word(each.refused) +
+                ": " + printable(each.trouble) + "\n";
+  }
+  const std::string mixed = strangers(named);
+  json["one_service"] = mixed.empty();
+  const int told = answer(options.common, json,
+                          table.to_string(colour_wanted(), terminal_width()) + troubles + mixed);
+  return told == 0 && !mixed.empty() ? kExitUnhealthy : told;
 }
 
 int drain(const ServerToolOptions& options, const Settings& settings) {
@@ -371,7 +282,10 @@ int use_servers(const ServerToolOptions& options) {
   }
   if (options.verb == "members") {
     const auto members = service_members(settings.store.url);
-    return members ? show_members(options, *members) : fail(members.error(), settings.shown_store);
+    if (!members) return fail(members.error(), settings.shown_store);
+    const auto servers = service_status(settings.store.url);
+    if (!servers) return fail(servers.error(), settings.shown_store);
+    return show_members(options, *members, *servers);
   }
   if (options.verb == "drain") return drain(options, settings);
   return hand_over(options, settings);

@@ -264,7 +264,7 @@ class TakeOverTest(OutageCase):
     def leader(self):
         for address in self.servers:
             done = self.holdfast("server", "status", "--json", f"holdfast://{address}", timeout=PATIENCE)
-            if done.returncode == 0:
+            if done.returncode == 0 and json.loads(done.stdout)["servers"][0]["leads"]:
                 return address
         return None
 

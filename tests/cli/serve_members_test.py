@@ -283,7 +283,7 @@ class ShardsTest(ServeCase):
             said = re.findall(r"(?m)^shards? \d.*", text)
             self.assertEqual(len(said), 1, text)
             self.assertRegex(said[0], r"^shards \d[-,] ?\d are not served: "
-                             rf"{dead} was last seen leading, and does not answer$")
+                             rf"{dead} was last seen leading, and does not answer\. If it has died, another ")
         members = json.loads(self.ok("server", "members", "--json", f"holdfast://{left}").stdout)["members"]
         troubles = {each["address"]: each["trouble"] for each in members}
         self.assertEqual(troubles[left], "")
@@ -328,6 +328,33 @@ class ShardsTest(ServeCase):
                          set(leases) - {min(seen), hidden})
 
 
+class DeadLeaderTest(ServeCase):
+    def test_everybody_is_told_that_nobody_leads_yet(self):
+        etcd = Etcd()
+        self.addCleanup(etcd.stop)
+        self.env["HOLDFAST_ETCD_PASSWORD"] = etcd.facts["secret"]
+        words = ("--listen", "127.0.0.1:0", "--journal", etcd.journal("60s"), "--shards", "1")
+        (leader, first), (_, second) = self.serve(*words), self.serve(*words)
+        dead, left = first["address"], second["address"]
+        self.env["HOLDFAST_STORE"] = f"holdfast://{left}"
+        # The leader need not be named.
+        self.until(lambda: dead in self.holdfast("server", "status").stdout, "the leader is known")
+        self.assertRegex(self.ok("server", "status").stdout, rf"(?m)^{dead} +leads ")
+        leader.kill()
+        leader.wait()
+        why = (f"{dead} was last seen leading, and does not answer. If it has died, another server leads once its "
+               "lease of leadership is over")
+        for url in (f"holdfast://{left}", f"holdfast://{dead},{left}"):
+            done = self.holdfast("server", "status", url)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn(f"no lock is served: {why}\n", done.stdout)
+            told = json.loads(self.holdfast("server", "status", "--json", url).stdout)
+            self.assertEqual(told["vacant_shards"], [0])
+            done = self.holdfast("server", "step-down", url)
+            self.assertEqual(done.returncode, 125, done.stdout)
+            self.assertIn(why, done.stderr)
+
+
 class SilentJournalTest(ServeCase):
     def test_shards_that_share_a_reason_are_told_together_and_no_server_both_leads_and_does_not(self):
         etcd = Etcd()
@@ -364,6 +391,22 @@ class RightsTest(AccessCase):
                 self.assertIn("correct HOLDFAST_SERVICE_PASSWORD", done.stderr)
                 self.assertNotIn("retry", done.stderr)
                 self.assertEqual(done.stderr.count(self.address), 1, done.stderr)
+
+    def test_status_says_that_a_server_refuses_the_log_in(self):
+        self.start()
+        with open(self.path("password"), "w", encoding="utf-8") as file:
+            file.write("wrong\n")
+        anonymous = f"holdfasts://{self.address}?tls_ca={self.ca[0]}"
+        for url, advice in ((self.client_url(), "correct HOLDFAST_SERVICE_PASSWORD"),
+                            (anonymous, "name the user in the URL")):
+            with self.subTest(url=url):
+                done = self.on("server", "status", url=url)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertRegex(done.stdout, rf"{self.address} +refuses the log-in ")
+                self.assertNotIn("no answer", done.stdout)
+                self.assertIn(advice, done.stdout)
+                (only,) = json.loads(self.on("server", "status", "--json", url=url).stdout)["servers"]
+                self.assertTrue(only["refused"])
 
     def test_both_are_for_admins(self):
         self.start()

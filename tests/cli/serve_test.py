@@ -612,11 +612,14 @@ class FolderTest(ServeCase):
         done = self.holdfast("doctor")
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stdout, r"copy that was put back: nothing is granted for \d+ s more")
-        self.assertRegex(self.ok("server", "status").stdout, "leads, restored: grants nothing  +")
+        done = self.holdfast("server", "status")
+        self.assertEqual(done.returncode, 1, "it grants nothing")
+        self.assertRegex(done.stdout, "leads, restored: grants nothing  +")
+        self.assertRegex(done.stdout, rf"journal {self.data} is a restored copy, so no lock is granted for \d+")
         self.assertIn(self.status()["quiet_s"], range((hours - 1) * 3600, hours * 3600 + 1))
 
     def status(self):
-        (only,) = json.loads(self.ok("server", "status", "--json").stdout)["servers"]
+        (only,) = json.loads(self.holdfast("server", "status", "--json").stdout)["servers"]
         return only
 
     def test_a_copy_of_the_folder_waits_until_clients_are_stopped(self):
@@ -741,7 +744,7 @@ class FullDiskTest(ServeCase):
         self.warning(" % full. When it is full, no lock is granted")
         percent = status()["disk_percent"]
         self.assertIn(percent, range(80, 100))
-        self.assertIn(f"quota, is {percent} % full", self.ok("server", "status").stdout)
+        self.assertRegex(self.ok("server", "status").stdout, rf"of its journal /\S+/disk/j is {percent} % full")
         self.assertRegex(self.holdfast("doctor").stdout, r"quota, is \d+ % full")
 
     def test_a_waiter_is_told_of_its_grant_when_that_is_committed_and_of_no_loss(self):
@@ -751,6 +754,9 @@ class FullDiskTest(ServeCase):
         self.fill()
         self.warning("cannot be written")
         self.assertIsNone(holder.process.poll(), "renewals go on")
+        done = self.holdfast("server", "status")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stdout, rf"127\.0\.0\.1:{self.port}: its journal /\S+/disk/j cannot be written")
         holder.signal(signal.SIGTERM)
         holder.status()
         # Its release is not in the journal, so a read does not tell of it, and does not hang.

@@ -287,6 +287,7 @@ void info(const CommandInput& input) {
       "\r\n\r\n# Journal\r\nleads:" + (context.leads() ? "1" : "0") +
       (one && !context.leads() ? "\r\nleader:" + context.leader() : "") +
       "\r\njournal:" + context.greeting().journal +
+      line("journal_place", context.greeting().place) +
       line("journal_id", context.journal_id(connection)) + line("term", context.term(connection)) +
       "\r\nshards:" + std::to_string(context.shards()) +
       (one ? "" : "\r\nshards_led:" + shard_list(context)) +

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/port/examination.h"
+#include "src/port/service/journal.h"
 #include "src/stores/etcd/transport/errors.h"
 #include "src/stores/etcd/transport/versions.h"
 
@@ -253,8 +254,6 @@ std::string mib(std::int64_t bytes) {
   return std::to_string((bytes + (1 << 20) - 1) >> 20U) + " MiB";
 }
 
-constexpr std::int64_t kNearlyFull = 80;  // Percent, as the lock service warns.
-
 }  // namespace
 
 Finding judge_quota(const SpaceSeen& seen, std::uint64_t expected_quota) {
@@ -268,7 +267,7 @@ Finding judge_quota(const SpaceSeen& seen, std::uint64_t expected_quota) {
   const std::int64_t percent = seen.size / (quota / 100 + 1);
   what += ", " + std::to_string(percent) + " % of " + mib(quota) +
           (told ? "" : ", which quota= of the journal's URL says: etcd tells it since 3.6");
-  if (percent < kNearlyFull) return {Severity::kOk, "quota", what, ""};
+  if (percent < port::DiskSpace::kNearlyFull) return {Severity::kOk, "quota", what, ""};
   return {Severity::kWarning, "quota", what + ": when it is used up, no lock is granted",
           "compact and defragment, or raise --quota-backend-bytes"};
 }

@@ -96,6 +96,7 @@ ServerStatus status_of(const Result<redis::Reply>& reply, const port::Endpoint& 
   status.address = server.text();
   if (!reply) {
     status.trouble = reply.error().message();
+    status.refused = reply.error().code() == Errc::kPermissionDenied;
     return status;
   }
   const std::string& info = reply->text;
@@ -107,6 +108,7 @@ ServerStatus status_of(const Result<redis::Reply>& reply, const port::Endpoint& 
   status.leader = field(info, "leader");
   status.version = field(info, "holdfast_version");
   status.journal_id = field(info, "journal_id");
+  status.place = field(info, "journal_place");
   status.term = field(info, "term");
   status.pid = number(info, "process_id");
   status.uptime = std::chrono::seconds(number(info, "uptime_in_seconds"));
@@ -119,6 +121,7 @@ ServerStatus status_of(const Result<redis::Reply>& reply, const port::Endpoint& 
   const port::DiskSpace disk{.free = number(info, "disk_free_bytes"),
                              .size = number(info, "disk_size_bytes")};
   status.disk_percent = disk.percent();
+  status.nearly_full = status.disk_percent >= port::DiskSpace::kNearlyFull;
   status.shards = std::max<std::uint32_t>(static_cast<std::uint32_t>(number(info, "shards")), 1);
   if (status.shards > 1) status.leader = field(info, "shard_leaders");
   for (const std::string& each : split(field(info, "shards_led"))) {
@@ -227,7 +230,7 @@ std::vector<port::Endpoint> other_leaders(const redis::RedisAddress& address,
   }
   std::vector<port::Endpoint> others;
   for (const ServerStatus& each : asked) {
-    const auto leaders = each.shards > 1 ? split(each.leader) : std::vector<std::string>();
+    const auto leaders = split(each.leader);
     for (std::uint32_t shard = 0; shard < leaders.size(); ++shard) {
       if (led.contains(shard) || leaders[shard].empty()) continue;
       if (!known.insert(leaders[shard]).second) continue;
@@ -281,7 +284,10 @@ void note_troubles(const redis::RedisAddress& address, std::vector<ServerMember>
     placed.push_back(&each);
   }
   const auto answers = ask_each(address, places);
-  for (std::size_t at = 0; at < placed.size(); ++at) placed[at]->trouble = answers[at].trouble;
+  for (std::size_t at = 0; at < placed.size(); ++at) {
+    placed[at]->trouble = answers[at].trouble;
+    placed[at]->refused = answers[at].refused;
+  }
 }
 
 Result<port::Endpoint> which_server(const redis::RedisAddress& address, const std::string& name) {
