@@ -531,9 +531,17 @@ class FolderTest(ServeCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("are of different lock services", done.stdout)
         self.assertFalse(json.loads(self.holdfast("server", "status", "--json", both).stdout)["one_service"])
+        for words in (("server", "members", both), ("doctor", "--store", both), ("doctor", "-q", "--store", both)):
+            done = self.holdfast(*words)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn("are of different lock services", " ".join(done.stdout.split()))
         other.kill()
         other.wait()
         self.assertTrue(json.loads(self.holdfast("server", "status", "--json", both).stdout)["one_service"])
+        self.assertIn(f"{said['address']} is not on the list: no answer: ", self.ok("server", "members", both).stdout)
+        findings = json.loads(self.ok("doctor", "--json", "--store", both).stdout)["findings"]
+        (silent,) = (each["what"] for each in findings if each["topic"] == "servers")
+        self.assertIn(f"{said['address']}: no answer", silent)
         shards = ("--listen", "127.0.0.1:0", "--journal", "memory:", "--shards", "4")
         one, two = (self.serve(*shards)[1]["address"] for _ in range(2))
         done = self.holdfast("server", "status", f"holdfast://{one},{two}")

@@ -8,6 +8,7 @@
 #include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
 #include "src/cli/options/settings.h"
+#include "src/cli/service_state.h"
 #include "src/cli/text/json.h"
 #include "src/cli/text/output.h"
 #include "src/cli/text/text.h"
@@ -212,9 +213,29 @@ void complain_of(const Missing& missing, const DoctorReport& report, std::string
            ", which --require asks for: fix the problems above" + printable(problems));
 }
 
+// A client reaches one server for each shard. Others may be silent, or of another service.
+void add_servers(std::vector<Finding>& findings, std::string_view url) {
+  const StoreKind* const own = store_of_url(url);
+  if (own == nullptr || !own->is_service) return;
+  const auto servers = service_status(url);
+  if (!servers) return;
+  for (const ServerStatus& each : *servers) {
+    if (each.trouble.empty()) continue;
+    findings.push_back({Severity::kWarning, "servers",
+                        each.address + ": " + silence_word(each.refused) + ": " + each.trouble,
+                        "start it, or correct the URL"});
+  }
+  if (std::string mixed = strangers(*servers); !mixed.empty()) {
+    mixed.pop_back();
+    findings.push_back({Severity::kProblem, "servers", std::move(mixed),
+                        "'holdfast server status' shows each of them"});
+  }
+}
+
 int diagnose(const Client& client, const DoctorOptions& options, const Settings& settings) {
-  const auto report = client.doctor();
+  auto report = client.doctor();
   if (!report) return fail(report.error(), settings.shown_store);
+  add_servers(report->findings, settings.store.url);
   const auto missing = find_missing(options, *report);
   if (!missing) return kExitError;
   if (options.common.json) {
