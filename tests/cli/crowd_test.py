@@ -7,7 +7,7 @@ import struct
 import subprocess
 
 import harness
-from harness import CliCase
+from harness import CliCase, stands_still
 
 # Argument 1: a file in which each of so many (2) processes that do nothing else notes the time, over
 # and over, once a line comes on stdin. They end by themselves.
@@ -31,15 +31,6 @@ sys.stdin.readline()
 os.close(write_end)
 signal.pause()
 """
-
-
-def stands_still(pid):
-    """All threads: one may still be in a call of the kernel that gets a lock."""
-    states = []
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{thread}/stat", encoding="ascii", errors="replace") as file:
-            states.append(file.read().rpartition(")")[2].split()[0])
-    return set(states) == {"T"}
 
 
 def writes_to(files, pid):

@@ -23,6 +23,15 @@ def state_of(pid):
         return ""
 
 
+def stands_still(pid):
+    """All threads: one may still be in a call of the kernel that gets a lock."""
+    states = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/stat", encoding="ascii", errors="replace") as file:
+            states.append(file.read().rpartition(")")[2].split()[0])
+    return set(states) == {"T"}
+
+
 def alive(pid):
     return state_of(pid) not in ("", "Z", "X")
 

@@ -9,7 +9,7 @@ import time
 import unittest
 
 import harness
-from harness import PATIENCE
+from harness import PATIENCE, stands_still
 from redis_server import RedisServer, die_with_parent, server_program
 from serve_members_test import Etcd
 from serve_test import ServeCase
@@ -255,6 +255,8 @@ class TakeOverTest(OutageCase):
         etcd = self.lead("1")
         etcd.signal(signal.SIGSTOP)
         try:
+            # The signal is sent before the last of its threads stands still.
+            self.until(lambda: stands_still(etcd.facts["pid"]), "etcd stands still")
             said = self.refused(VERBS[0], "--no-wait", within=20)
         finally:
             etcd.signal(signal.SIGCONT)

@@ -16,6 +16,7 @@
 #include "src/base/random.h"
 #include "src/stores/redis/protocol/errors.h"
 #include "src/stores/redis/transport/backoff.h"
+#include "src/stores/redis/transport/failed_round.h"
 #include "src/stores/redis/transport/handshake.h"
 #include "src/stores/redis/transport/wire.h"
 
@@ -272,8 +273,7 @@ Result<void> DirectLink::Impl::connect(BootInstant deadline) {
   }
   const Endpoints endpoints = std::move(found.endpoints);
   located.store(found.generation, std::memory_order_release);
-  Error why = late("connecting");
-  bool one_is_silent = false;
+  FailedRound failures;
   auto untried = static_cast<std::int64_t>(endpoints.size());
   for (const Endpoint& endpoint : endpoints) {
     if (auto stop = stopped()) return *std::move(stop);
@@ -290,10 +290,8 @@ Result<void> DirectLink::Impl::connect(BootInstant deadline) {
       up_since = BootClock::now();
       return {};
     }
-    // A server that stands by is well. Another one that does not answer is the trouble to tell.
-    const bool is_well = std::exchange(stands_by, false);
-    if (!is_well || !one_is_silent) why = dialled.error();
-    one_is_silent = one_is_silent || !is_well;
+    const Error why = dialled.error();
+    failures.add(why, std::exchange(stands_by, false));
     close_wire();
     if (why.code() == Errc::kPermissionDenied || why.code() == Errc::kVersionMismatch ||
         std::exchange(is_another_service, false)) {
@@ -302,7 +300,7 @@ Result<void> DirectLink::Impl::connect(BootInstant deadline) {
   }
   // The name may lead elsewhere by now; the next call uses the new answer.
   remote->primary->refresh([](const Result<Location>&) {});
-  return why;
+  return failures.told(late("connecting"));
 }
 
 Result<std::vector<Reply>> DirectLink::Impl::call(std::string_view wire_bytes, std::size_t replies,

@@ -145,16 +145,17 @@ void LoopLink::abandon() noexcept {
 }
 
 void LoopLink::resolved(Result<Location> found) {
+  failures_ = {};
   if (!found) {
-    last_failure_ = {found.error().code(),
-                     remote_->address.display() + ": " + found.error().message()};
+    failures_.add(
+        {found.error().code(), remote_->address.display() + ": " + found.error().message()},
+        /*stands_by=*/false);
     endpoints_.clear();
   } else {
     endpoints_ = std::move(found->endpoints);
     located_ = found->generation;
   }
   next_endpoint_ = 0;
-  one_is_silent_ = false;
   state_ = State::kDialling;
   try_next();
 }
@@ -163,13 +164,14 @@ void LoopLink::try_next() {
   while (next_endpoint_ < endpoints_.size()) {
     close_wire();
     if (!wire_.open(*remote_, endpoints_[next_endpoint_++])) {
-      last_failure_ = wire_.why();
+      failures_.add(wire_.why(), /*stands_by=*/false);
       continue;
     }
     std::error_code error;
     descriptor_.assign(wire_.descriptor(), error);
     if (error) {
-      last_failure_ = {Errc::kUnavailable, "cannot watch a socket: " + error.message()};
+      failures_.add({Errc::kUnavailable, "cannot watch a socket: " + error.message()},
+                    /*stands_by=*/false);
       continue;
     }
     state_ = State::kDialling;
@@ -180,15 +182,12 @@ void LoopLink::try_next() {
   }
   close_wire();
   timer_.stop();
-  went_down(last_failure_);
+  went_down(failures_.told({Errc::kUnavailable, "not connected"}));
 }
 
-// A server that stands by is well. Another one that does not answer is the trouble to tell.
 void LoopLink::next_address(Error why) {
-  const bool stands_by = handshake_ && handshake_->stands_by();
+  failures_.add(std::move(why), handshake_ && handshake_->stands_by());
   handshake_.reset();
-  if (!stands_by || !one_is_silent_) last_failure_ = std::move(why);
-  one_is_silent_ = one_is_silent_ || !stands_by;
   try_next();
 }
 

@@ -29,6 +29,7 @@
 #include "src/base/clock.h"
 #include "src/base/local_mutex.h"
 #include "src/port/boot_timer.h"
+#include "src/stores/redis/transport/failed_round.h"
 #include "src/stores/redis/transport/handshake.h"
 #include "src/stores/redis/transport/wire.h"
 
@@ -153,8 +154,7 @@ class LoopLink : public std::enable_shared_from_this<LoopLink> {
   std::unique_ptr<Primary::Watch> watch_;
   Endpoints endpoints_;
   std::size_t next_endpoint_ = 0;
-  Error last_failure_{Errc::kUnavailable, "not connected"};
-  bool one_is_silent_ = false;  // One endpoint of those tried so far did not answer.
+  FailedRound failures_;
 
   Wire wire_;
   asio::posix::stream_descriptor descriptor_;
