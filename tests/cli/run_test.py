@@ -87,12 +87,13 @@ class ExitStatusTest(CliCase):
         if self.limited("-v", 60_000, "version").returncode:
             self.skipTest("a sanitizer's own checks need descriptors")
         for limit in range(4, 14):
-            with self.subTest(limit=limit):
-                done = self.limited("-n", limit, "run", "job", "--", "true")
-                self.assertIn(done.returncode, (0, 125), done.stderr)
-                if done.returncode:
-                    self.assertIn("holdfast: ", done.stderr)
-                    self.assertNotIn("internal error", done.stderr)
+            for verb in (["run", "job", "--", "true"], ["acquire", "--no-wait", f"job-{limit}"]):
+                with self.subTest(limit=limit, verb=verb[0]):
+                    done = self.limited("-n", limit, *verb)
+                    self.assertIn(done.returncode, (0, 125), done.stderr)
+                    if done.returncode:
+                        self.assertIn("holdfast: ", done.stderr)
+                        self.assertNotIn("internal error", done.stderr)
 
     def test_a_system_without_memory_gives_125(self):
         if self.limited("-v", 60_000, "version").returncode:

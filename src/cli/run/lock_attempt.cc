@@ -28,7 +28,11 @@ namespace holdfast::cli {
 
 using namespace std::chrono_literals;
 
-Bell::Bell() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+// Without it nobody would wake up the thread that waits.
+Bell::Bell() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (fd_.get() >= 0) return;
+  throw std::system_error(errno, std::generic_category(), "cannot start to ask for the lock");
+}
 
 void Bell::ring() const {
   const std::uint64_t one = 1;
@@ -292,8 +296,10 @@ AttemptOutcome LockAttempt::take(int guard_fd) {
     // The asking thread cannot be ended from here, and must not delay the end of this process.
     if (!leave()) {
       if (has_asked()) {
-        narrator_.alarm(narrator_.lock() +
-                        ": the store does not answer; the lock may be held for up to one more ttl");
+        warn_unconfirmed(
+            {Errc::kOutcomeUnknown,
+             narrator_.lock() +
+                 ": the store does not answer; the lock may be held for up to one more ttl"});
       }
       if (stopped->signal == 0) ::_exit(request_.exit_error);
       narrator_.event("cancelled", {}, {{"signal", signal_name(stopped->signal)}});
@@ -319,6 +325,11 @@ bool LockAttempt::leave() {
   return shared_->done;
 }
 
+void LockAttempt::warn_unconfirmed(const Error& why) const {
+  narrator_.event("error", {}, {{"code", errc_name(why.code())}, {"message", why.message()}});
+  narrator_.alarm(explain(why, narrator_.setup().store));
+}
+
 AttemptOutcome LockAttempt::outcome(std::optional<AttemptOutcome> stopped) {
   Result<Lease>& result = *shared_->result;
   if (stopped) {
@@ -327,7 +338,7 @@ AttemptOutcome LockAttempt::outcome(std::optional<AttemptOutcome> stopped) {
                                result->deadline_boottime());
       (void)result->release();
     } else if (result.error().code() == Errc::kOutcomeUnknown) {
-      narrator_.alarm(explain(result.error(), narrator_.setup().store));
+      warn_unconfirmed(result.error());
       unanswered_ = true;
     }
     return *std::move(stopped);

@@ -119,6 +119,8 @@ class LockAttempt {
   std::string in_vain() const;
   // False: the asking thread has not ended in time.
   bool leave();
+  // The store did not confirm that the request was taken back.
+  void warn_unconfirmed(const Error& why) const;
   AttemptOutcome outcome(std::optional<AttemptOutcome> stopped);
 
   const Signals& signals_;

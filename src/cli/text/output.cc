@@ -14,6 +14,7 @@
 #include <cstring>
 #include <new>
 #include <numeric>
+#include <system_error>
 
 #include "holdfast/stores.h"
 #include "src/cli/exit_codes.h"
@@ -222,8 +223,14 @@ void complain(const std::string& message) {
 }
 
 void complain_of(const std::exception& error) {
-  const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-  complain(memory ? kNoMemory : std::string("internal error: ") + error.what());
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return complain(kNoMemory);
+  const auto* const system = dynamic_cast<const std::system_error*>(&error);
+  const int code = system != nullptr ? system->code().value() : 0;
+  if (code == EMFILE || code == ENFILE || code == EAGAIN || code == ENOMEM) {
+    return complain(error.what() + std::string(". This host, or a limit of it ('ulimit -a'), ") +
+                    "allows no more");
+  }
+  complain(std::string("internal error: ") + error.what());
 }
 
 void end_without_memory_plainly() {
