@@ -151,10 +151,7 @@ const ServerStatus* leader_of(const std::vector<ServerStatus>& servers) {
 int tell_step_down(const ServerToolOptions& options, const std::string& before,
                    const std::string& leader) {
   return answer(options.common, {{"stepped_down", before}, {"leader", leader}},
-                printable(before) + " has stepped down, and " +
-                    (leader.empty() ? "it does not know yet which server leads: ask 'holdfast "
-                                      "server members'\n"
-                                    : printable(leader) + " leads\n"));
+                printable(before) + " has stepped down, and " + printable(leader) + " leads\n");
 }
 
 // Which server leads in the place of `before`, which stands by; empty: that is not known yet.
@@ -194,8 +191,12 @@ int await_successor(const ServerToolOptions& options, const std::string& url,
       if (each.address != before.address || !each.trouble.empty() || each.leads) continue;
       if (!stands_by) stands_by = Clock::now();
       const std::string leader = successor_of(url, each);
-      if (!leader.empty() || Clock::now() - *stands_by >= kForSuccessor) {
-        return tell_step_down(options, before.address, leader);
+      if (!leader.empty()) return tell_step_down(options, before.address, leader);
+      if (Clock::now() - *stands_by >= kForSuccessor) {
+        complain("server step-down: " + printable(before.address) +
+                 " has stepped down, and no other server took over in 10 s: 'holdfast server "
+                 "status' tells whether the journal answers");
+        return kExitError;
       }
     }
   }
@@ -208,6 +209,11 @@ int await_successor(const ServerToolOptions& options, const std::string& url,
 int hand_over(const ServerToolOptions& options, const Settings& settings) {
   const auto servers = service_status(settings.store.url);
   if (!servers) return fail(servers.error(), settings.shown_store);
+  if (std::string mixed = strangers(*servers); !mixed.empty()) {
+    mixed.pop_back();
+    complain("server step-down: " + mixed);
+    return kExitError;
+  }
   const auto asked = step_down(settings.store.url);
   const auto vacant = vacant_shards(*servers);
   if (!asked && asked.error().code() == Errc::kUnavailable && !vacant.empty()) {

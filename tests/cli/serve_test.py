@@ -531,6 +531,9 @@ class FolderTest(ServeCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("are of different lock services", done.stdout)
         self.assertFalse(json.loads(self.holdfast("server", "status", "--json", both).stdout)["one_service"])
+        done = self.holdfast("server", "step-down", both)
+        self.assertEqual(done.returncode, 125, "a leader of the other service is no successor")
+        self.assertIn("are of different lock services", done.stderr)
         for words in (("server", "members", both), ("doctor", "--store", both), ("doctor", "-q", "--store", both)):
             done = self.holdfast(*words)
             self.assertEqual(done.returncode, 1, done.stdout)
