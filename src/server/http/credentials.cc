@@ -50,8 +50,12 @@ std::optional<Credentials> read_credentials(std::string_view authorization) {
 std::string host_of(std::string_view authority) {
   const std::size_t bracket = authority.rfind(']');
   const std::size_t colon = authority.rfind(':');
-  const bool has_port = colon != authority.npos && (bracket == authority.npos || colon > bracket);
-  return lowered(has_port ? authority.substr(0, colon) : authority);
+  if (colon == authority.npos || (bracket != authority.npos && colon < bracket)) {
+    return lowered(authority);
+  }
+  const std::string_view port = authority.substr(colon + 1);
+  const bool is_port = port.size() <= 5 && port.find_first_not_of("0123456789") == port.npos;
+  return lowered(is_port ? authority.substr(0, colon) : authority);
 }
 
 std::optional<HttpAnswer> refuse_origin(const HttpRequest& request,

@@ -675,6 +675,8 @@ TEST(Credentials, AreReadFromBasicAuthentication) {
   EXPECT_EQ(host_of("Locks.Example:1"), "locks.example");
   EXPECT_EQ(host_of("[::1]:1"), "[::1]");
   EXPECT_EQ(host_of("[::1]"), "[::1]");
+  EXPECT_EQ(host_of("localhost:1@evil"), "localhost:1@evil") << "no port follows the colon";
+  EXPECT_EQ(host_of("localhost:99999999"), "localhost:99999999");
 }
 
 }  // namespace
