@@ -149,7 +149,7 @@ class ServiceTest(OutageCase):
 
     def test_a_signal_is_told_and_ends_a_command_at_once_while_the_server_hangs(self):
         self.start()
-        self.server.send_signal(signal.SIGSTOP)
+        self.stop_server()
         try:
             running = harness.Running(self, ["job", "--", "true"], verb="run")
             self.until(lambda: is_connected_to(self.port), "it is connected")
@@ -161,9 +161,14 @@ class ServiceTest(OutageCase):
         finally:
             self.server.send_signal(signal.SIGCONT)
 
+    def stop_server(self):
+        self.server.send_signal(signal.SIGSTOP)
+        # The call returns before the last of its threads stands still.
+        self.until(lambda: stands_still(self.server.pid), "the server stands still")
+
     def end_while_the_server_hangs(self, command, within):
         """What the command says after a SIGTERM. It says something in two seconds."""
-        self.server.send_signal(signal.SIGSTOP)
+        self.stop_server()
         try:
             signalled = time.monotonic()
             command.send_signal(signal.SIGTERM)
@@ -255,7 +260,6 @@ class TakeOverTest(OutageCase):
         etcd = self.lead("1")
         etcd.signal(signal.SIGSTOP)
         try:
-            # The signal is sent before the last of its threads stands still.
             self.until(lambda: stands_still(etcd.facts["pid"]), "etcd stands still")
             said = self.refused(VERBS[0], "--no-wait", within=20)
         finally:
