@@ -80,9 +80,9 @@ struct ServerOptions {
   // A file of users, the hashes of their passwords and their rights (docs/stores/holdfast.md).
   // Empty: there are none.
   std::string users{};
-  // Each connection may ask for so many locks in a second, at either port; 0: no limit. Beyond it
-  // the server asks to come again. Renewals and releases do not count on the main port. The file of
-  // users has limits for each of them.
+  // Each connection may take or look at so many locks in a second, at either port; 0: no limit.
+  // Beyond it the server asks to come again. Renewals and releases do not count on the main port.
+  // The file of users has limits for each of them.
   std::uint32_t connection_rate = 0;
   // The server's certificate chain in PEM, which may hold the key, too, and the key. Empty: no TLS.
   std::string tls_cert{};
