@@ -194,8 +194,9 @@ int await_successor(const ServerToolOptions& options, const std::string& url,
       if (!leader.empty()) return tell_step_down(options, before.address, leader);
       if (Clock::now() - *stands_by >= kForSuccessor) {
         complain("server step-down: " + printable(before.address) +
-                 " has stepped down, and no other server took over in 10 s: 'holdfast server "
-                 "status' tells whether the journal answers");
+                 " has stepped down, and no other server took over in " +
+                 format_duration(kForSuccessor) +
+                 ": 'holdfast server status' tells whether the journal answers");
         return kExitError;
       }
     }

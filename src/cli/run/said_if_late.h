@@ -1,4 +1,7 @@
-// Says on stderr what the program waits for, should that take a second.
+// This says on stderr what the program waits for, should that take a second. Its end ends that.
+// Not guaranteed: a word, where no thread is to be had.
+//
+// Ownership: the narrator outlives it.
 #pragma once
 
 #include <chrono>

@@ -107,11 +107,10 @@ std::string row_text(const std::vector<Lines>& row, const std::vector<std::size_
   return out;
 }
 
-constexpr std::string_view kOwnWant =
-    "This host, or a limit of it ('ulimit -a'), allows no more; the store was not asked.";
+constexpr std::string_view kOwnLimit = "This host, or a limit of it ('ulimit -a'), allows no more";
 
-std::string_view next_step(const Error& error, const std::string& store) {
-  if (is_own_want(error)) return kOwnWant;
+std::string next_step(const Error& error, const std::string& store) {
+  if (is_own_want(error)) return std::string(kOwnLimit) + "; the store was not asked.";
   const StoreKind* const kind = store_of_url(store);
   const bool is_here = kind != nullptr && !kind->over_network;  // Neither up nor away.
   if (error.code() == Errc::kUnavailable && is_here) {
@@ -129,7 +128,7 @@ std::string_view next_step(const Error& error, const std::string& store) {
   if (store.ends_with("(not shown)")) {
     return "If a user or password has one of @ : / ? # %, write %40 %3A %2F %3F %23 %25 for it.";
   }
-  return next_step(error.code());
+  return std::string(next_step(error.code()));
 }
 
 // Names a store as the library's sentences do, without the user and the options.
@@ -227,8 +226,7 @@ void complain_of(const std::exception& error) {
   const auto* const system = dynamic_cast<const std::system_error*>(&error);
   const int code = system != nullptr ? system->code().value() : 0;
   if (code == EMFILE || code == ENFILE || code == EAGAIN || code == ENOMEM) {
-    return complain(error.what() + std::string(". This host, or a limit of it ('ulimit -a'), ") +
-                    "allows no more");
+    return complain(error.what() + std::string(". ").append(kOwnLimit));
   }
   complain(std::string("internal error: ") + error.what());
 }
@@ -270,10 +268,10 @@ std::string explain(const Error& error, const std::string& store) {
   if (!store.empty() && !is_own_want(error) && out.find(place_of(store)) == std::string::npos) {
     out += " (store " + printable(shortened(store)) + ")";
   }
-  const std::string_view step = next_step(error, store);
+  const std::string step = next_step(error, store);
   if (step.empty()) return out;
   if (out.back() != '.') out += '.';
-  return out + " " + std::string(step);
+  return out + " " + step;
 }
 
 void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
