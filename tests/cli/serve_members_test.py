@@ -355,13 +355,26 @@ class DeadLeaderTest(ServeCase):
 
 
 class SilentJournalTest(ServeCase):
-    def test_shards_that_share_a_reason_are_told_together_and_no_server_both_leads_and_does_not(self):
+    def two_servers(self, shards):
         etcd = Etcd()
         self.addCleanup(etcd.stop)
         self.env["HOLDFAST_ETCD_PASSWORD"] = etcd.facts["secret"]
-        said = [self.serve("--listen", "127.0.0.1:0", "--journal", etcd.journal("2s"), "--shards", "4")[1]
+        said = [self.serve("--listen", "127.0.0.1:0", "--journal", etcd.journal("2s"), "--shards", shards)[1]
                 for _ in range(2)]
-        url = "holdfast://" + ",".join(each["address"] for each in said)
+        return etcd, "holdfast://" + ",".join(each["address"] for each in said)
+
+    def test_a_step_down_after_which_nobody_leads_has_failed(self):
+        etcd, url = self.two_servers("1")
+        self.until(lambda: self.holdfast("server", "status", url).returncode == 0, "one leads")
+        etcd.signal(signal.SIGSTOP)
+        self.addCleanup(etcd.signal, signal.SIGCONT)
+        done = self.holdfast("server", "step-down", url, timeout=2 * PATIENCE)
+        self.assertEqual((done.returncode, done.stdout), (125, ""))
+        # On a busy machine its lease of leadership may be over before it is asked.
+        self.assertRegex(done.stderr, "no other server took over in 10s|no server leads that could step down")
+
+    def test_shards_that_share_a_reason_are_told_together_and_no_server_both_leads_and_does_not(self):
+        etcd, url = self.two_servers("4")
 
         def status():
             return json.loads(self.holdfast("server", "status", "--json", url, timeout=PATIENCE).stdout)
