@@ -24,6 +24,7 @@ struct Operation {
   base::BootInstant written{};  // Set in the first operation of a request.
   std::uint64_t end = 0;        // Position of its last byte in the connection's output.
   std::size_t joined = 1;       // In the first operation of a batch: its size.
+  std::size_t ahead = 0;        // In the first operation of a request: how many wait for answers.
   bool alone = false;           // It must not join a batch again.
   bool prefix_due = false;      // The answer to the request before it has not come.
   bool confirms = false;        // Asks the replicas, about what its connection has written.

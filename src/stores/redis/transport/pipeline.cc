@@ -241,7 +241,7 @@ void Pipeline::Impl::stay_awake() {
 
 void Pipeline::Impl::note_answer(const Operation& first) {
   if (options_.confirmation.wanted()) return;
-  turns_.on_answer(BootClock::now() - first.written, first.joined,
+  turns_.on_answer(BootClock::now() - first.written, first.ahead + first.joined,
                    sent_.size() + waiting_.size() + fresh_);
 }
 
@@ -255,6 +255,7 @@ std::size_t Pipeline::Impl::put_out(OperationList& taken) {
     each->prefix_due = each->command.has_prefix;
   }
   taken.front()->joined = number;
+  taken.front()->ahead = sent_.size();
   sent_.append(taken);
   return number;
 }

@@ -42,6 +42,15 @@ TEST(TurnsTest, WhatWaitsIsHeldOnlyWhileAnAnswerIsDue) {
   EXPECT_TRUE(near(16).hold(Turns::kFew, 8));
 }
 
+TEST(TurnsTest, HalfOfALargeCrowdIsUnderWayInSeveralBatches) {
+  const Turns turns = near(256);
+  EXPECT_EQ(turns.room(0, 256), 128U);
+  EXPECT_FALSE(turns.hold(Turns::kWorthAWrite, Turns::kWorthAWrite));
+  EXPECT_FALSE(turns.hold(128 - Turns::kWorthAWrite, Turns::kWorthAWrite));
+  EXPECT_TRUE(turns.hold(128 - Turns::kWorthAWrite + 1, 128));
+  EXPECT_TRUE(turns.hold(Turns::kWorthAWrite, Turns::kWorthAWrite - 1));
+}
+
 TEST(TurnsTest, AServerFarAwayGetsEachRequestAtOnce) {
   Turns turns = near(16);
   turns.on_answer(Turns::kNear + 8 * Turns::kNearEach + microseconds(1), 8, 16);
