@@ -8,7 +8,7 @@
 // members of a temporary `{.ttl = ...}` twice (found by the address sanitizer; not with clang, nor
 // in calls with other tokens). Without options, use the overload that takes none.
 //
-// This is the only header of Holdfast that includes Asio (standalone, 1.22 or later, without
+// Only this header of Holdfast and its part include Asio (standalone, 1.22 or later, without
 // Boost), which the program brings along; the library's binary does not depend on it.
 //
 // The signature is always void(Result<T>), with the T of the blocking call of the same name.
@@ -78,12 +78,9 @@
 #include <asio/associated_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/cancellation_type.hpp>
-#include <asio/execution/outstanding_work.hpp>
-#include <asio/post.hpp>
-#include <asio/prefer.hpp>
-#include <asio/system_executor.hpp>
 
 #include "holdfast/client.h"
+#include "holdfast/detail/asio_operation.h"
 #include "holdfast/detail/async.h"
 #include "holdfast/lease.h"
 #include "holdfast/mutex.h"
@@ -98,54 +95,6 @@ enum class OnSignal {
   kStopRead,   // Any: completes with kCancelled; an answer that comes later is dropped.
   kStopWrite,  // Terminal only: completes with kOutcomeUnknown.
   kNothing
-};
-
-// Keeps the executor's context at work. Not by asio's guard: that lets go of the work first and of
-// the executor then, when the context may have ended, and a strand needs it to be let go of.
-template <typename Executor>
-auto at_work(const Executor& executor) {
-  return asio::prefer(executor, asio::execution::outstanding_work.tracked);
-}
-
-template <typename T, typename Handler>
-class Operation final : public Receiver<T> {
- public:
-  using Executor = asio::associated_executor_t<Handler, asio::system_executor>;
-  using Allocator = asio::associated_allocator_t<Handler>;
-
-  explicit Operation(Handler handler)
-      : handler_(std::move(handler)),
-        work_(at_work(asio::get_associated_executor(handler_, asio::system_executor()))) {}
-
-  void complete(ReceiverPtr<T> self, Result<T> result) override {
-    if (answered_.exchange(true)) return;
-    // Until post() has returned the context must not end, although the handler may have run by
-    // then: the work is let go of last.
-    const auto work = std::move(work_);
-    asio::post(work,
-               Delivery{std::static_pointer_cast<Operation>(std::move(self)), std::move(result)});
-  }
-
- private:
-  // The handler's turn, on its executor. Memory and slot are free again before the handler runs.
-  struct Delivery {
-    using allocator_type = Allocator;
-    allocator_type get_allocator() const noexcept {
-      return asio::get_associated_allocator(operation->handler_);
-    }
-    void operator()() {
-      asio::get_associated_cancellation_slot(operation->handler_).clear();
-      Handler handler(std::move(operation->handler_));
-      operation.reset();
-      std::move(handler)(std::move(result));
-    }
-    std::shared_ptr<Operation> operation;
-    Result<T> result;
-  };
-
-  Handler handler_;
-  std::decay_t<decltype(at_work(std::declval<const Executor&>()))> work_;
-  std::atomic<bool> answered_{false};
 };
 
 // The part of an operation that a signal ends. It is kept apart because the operation's memory

@@ -10,6 +10,7 @@
 #include "src/base/fork_guard.h"
 #include "src/base/random.h"
 #include "src/session/core_call.h"
+#include "src/session/async/gathered_handlers.h"
 #include "src/session/names.h"
 
 namespace holdfast::session {
@@ -131,6 +132,7 @@ void CoreBase::answer_gathered() {
   std::vector<WaitPtr> woken;
   woken.swap(late_woken_);
   wake_threads(woken);
+  const GatheredHandlers together;
   for (const auto& answer : answers) answer();
 }
 

@@ -43,6 +43,23 @@ class Receiver {
 template <typename T>
 using ReceiverPtr = std::shared_ptr<Receiver<T>>;
 
+// An asynchronous call that has its outcome, and whose handler is to run on its executor.
+class Ready {
+ public:
+  virtual ~Ready() = default;
+  virtual bool same_executor(const Ready& other) const noexcept = 0;
+  // The same for all whose executors have one type.
+  virtual const void* kind() const noexcept = 0;
+  // Posts the handler, and those of `others`, which have the same executor. `self`: as in
+  // complete().
+  virtual void post(std::shared_ptr<Ready> self, std::vector<std::shared_ptr<Ready>> others) = 0;
+};
+using ReadyPtr = std::shared_ptr<Ready>;
+
+// Takes it if this thread of the library has more outcomes just now: then it posts them together.
+// false: the caller posts it.
+HOLDFAST_EXPORT bool gather(ReadyPtr& ready);
+
 // A call of several requests that is under way.
 class HOLDFAST_EXPORT Flowing {
  public:
