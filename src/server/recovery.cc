@@ -62,7 +62,8 @@ class Outline final : public RecordVisitor {
 
 class Recovery {
  public:
-  Recovery(std::uint64_t floor, Duration old_leader) : floor_(floor), old_leader_(old_leader) {}
+  Recovery(std::uint64_t floor, const JournalAtOpen& opening, Duration old_leader)
+      : floor_(floor), opening_(opening), old_leader_(old_leader) {}
 
   // In this order.
   Result<void> read_batches(Journal& journal, std::uint64_t after, std::uint64_t last);
@@ -71,11 +72,13 @@ class Recovery {
   Result<Recovered> finish();
 
  private:
+  std::uint64_t first_counter() const;
   void begin_machine(const machine::Limits& limits, std::size_t chunks);
   Result<void> give(std::span<LockImage> images);
   void extend(TicketImage& ticket);
 
   const std::uint64_t floor_;
+  const JournalAtOpen opening_;
   const Duration old_leader_;
   std::uint64_t first_batch_ = 0;
   std::vector<std::string> batches_;
@@ -150,10 +153,17 @@ Result<void> Recovery::read_chunks(Journal& journal, const SnapshotHead& head,
   return {};
 }
 
+// Tokens that the copy does not know were above its own, and below them by a year at most.
+std::uint64_t Recovery::first_counter() const {
+  const std::uint64_t least = std::max(outline_.floor.counter, floor_);
+  const bool leaped = opening_.known && least > floor_ + kRestoreLeap / 2;
+  return opening_.restored.empty() || leaped ? least : least + kRestoreLeap;
+}
+
 void Recovery::begin_machine(const machine::Limits& limits, std::size_t chunks) {
   machine::MachineImage frame;
   frame.now = outline_.now;
-  frame.floor = {outline_.floor.epoch, std::max(outline_.floor.counter, floor_)};
+  frame.floor = {outline_.floor.epoch, first_counter()};
   into_.machine = *machine::LockMachine::restore(frame, limits);
   const std::size_t locks = chunks * kBytesPerChunk / kBytesPerLock;
   into_.machine.reserve(locks);
@@ -186,7 +196,7 @@ Result<Recovered> recover(Journal& journal, const machine::Limits& limits, std::
   if (!head) return head.error();
   const auto last = journal.last();
   if (!last) return last.error();
-  Recovery recovery(floor, old_leader);
+  Recovery recovery(floor, journal.opening(), old_leader);
   if (auto read = recovery.read_batches(journal, head->batch, *last); !read) return read.error();
   if (auto read = recovery.read_chunks(journal, *head, limits); !read) return read.error();
   // The lead has to last: from here on the journal is asked nothing, and a million locks that

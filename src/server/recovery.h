@@ -40,7 +40,12 @@ struct Recovered {
   std::vector<machine::AcquisitionId> waiters;
 };
 
-// The journal is open. Every token will be above the journal's and above `floor`.
+// A year in microseconds, which is how tokens count (Service): so much above its own are those of a
+// copy that was put back. Tokens that it does not know were given since it was made, so they are
+// below, also where the wall clock was set back meanwhile (rule 49).
+inline constexpr std::uint64_t kRestoreLeap = 365ULL * 24 * 3600 * 1'000'000;
+
+// The journal is open. Every token will be above the journal's and above `floor`, the wall clock.
 // `old_leader`: an earlier writer may answer renewals from its memory for so long from now on, so
 // leases last that much longer.
 Result<Recovered> recover(Journal& journal, const machine::Limits& limits, std::uint64_t floor,

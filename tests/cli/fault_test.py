@@ -42,7 +42,7 @@ class FaultCase(CliCase):
         self.assertEqual([pid for pid in pids if alive(pid)], [])
 
 
-SHIM = os.path.join(os.path.dirname(harness.PROGRAM), "../tests/libtest_clock_shim.so")
+SHIM = harness.CLOCK_SHIM
 
 
 class WallClockTest(CliCase):

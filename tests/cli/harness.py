@@ -11,6 +11,8 @@ import time
 import unittest
 
 PROGRAM = os.environ.get("HOLDFAST_PROGRAM", "build/dev/bin/holdfast")
+# Only where the tests were built for it.
+CLOCK_SHIM = os.path.abspath(os.path.join(os.path.dirname(PROGRAM), "../tests/libtest_clock_shim.so"))
 PATIENCE = float(os.environ.get("HOLDFAST_TEST_PATIENCE", "60"))  # Seconds that an event may take on a busy machine.
 
 

@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import sqlite3
+import struct
 import subprocess
 import threading
 import unittest
@@ -819,6 +820,28 @@ class ToolsTest(ServeCase):
             target.write(source.read())
             target.truncate()
         self.assertIn("term", self.start()["restored"])
+
+    def test_tokens_of_a_restored_backup_are_new_though_the_clock_was_set_back(self):
+        if not os.path.exists(harness.CLOCK_SHIM):
+            self.skipTest("needs the shim of the clock (target test_clock_shim)")
+        self.start()
+        copy = self.path("copy")
+        self.ok("server", "backup", self.data, copy)
+        token = lambda: self.ok("run", "job", "--", "sh", "-c", "echo $HOLDFAST_TOKEN").stdout.strip()
+        forgotten = [token() for _ in range(3)]
+        self.kill()
+        shutil.rmtree(self.data)
+        self.ok("server", "restore", copy, self.data)
+        clock = self.path("clock")
+        with open(clock, "wb") as file:
+            file.write(struct.pack("q", -3600 * 10**9))
+        right = self.env
+        self.env = {**right, "LD_PRELOAD": harness.CLOCK_SHIM, "HOLDFAST_TEST_CLOCK_FILE": clock}
+        self.server, said = self.serve("--listen", f"127.0.0.1:{self.port}", "--data", self.data,
+                                       "--clients-stopped")
+        self.env = right
+        self.assertNotEqual(said["restored"], "")
+        self.assertGreater(token(), max(forgotten))
 
     def test_the_tools_tell_programs_the_same_facts(self):
         self.start()

@@ -36,7 +36,7 @@ FORGETS = BOUND or STORE == "memcached"  # Of a free lock nothing is kept.
 SHORTEST = {"zookeeper": "1200ms", "etcd": "2s", "consul": "2s"}.get(STORE)
 # One that is awaited, and yet not missed.
 SHORT = "4s" if BOUND else "2s"
-SHIM = os.path.join(os.path.dirname(PROGRAM), "../tests/libtest_clock_shim.so")
+SHIM = harness.CLOCK_SHIM
 TOKEN = r"\d{10}\.\d{20}"
 LOOK = {"name", "held", "token", "mode", "owner", "host", "pid", "program", "since", "reason",
         "trace_id", "time_left_ms", "last_token", "holders", "waiters", "last_break"}

@@ -45,6 +45,16 @@ EtcdCluster::EtcdCluster(EtcdOptions options) : options_(std::move(options)) {
   if (options_.auth) enable_auth();
 }
 
+void EtcdCluster::restore(const std::string& snapshot) {
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    std::filesystem::remove_all(data(i));
+    etcdctl({"snapshot", "restore", snapshot, "--name", name(i), "--data-dir", data(i),
+             "--initial-cluster", peers(), "--initial-cluster-token", folder_.path(),
+             "--initial-advertise-peer-urls",
+             "http://" + host(i) + ":" + std::to_string(members_[i]->peer.number())});
+  }
+}
+
 EtcdCluster::~EtcdCluster() {
   for (const auto& member : members_) {
     if (member->process && member->process->running()) member->process->kill9();

@@ -72,6 +72,9 @@ class EtcdCluster {
   void start(std::size_t member = 0);  // With the data it had.
   void await_health();                 // Waits for all members that run.
   bool healthy(std::size_t member = 0) const;
+  // Members that do not run get their data from a file of `etcdctl snapshot save`, in a cluster of
+  // the same name.
+  void restore(const std::string& snapshot);
 
   // As root where there is a root; throws unless it ends with 0.
   std::string etcdctl(const std::vector<std::string>& arguments) const;

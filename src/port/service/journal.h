@@ -54,6 +54,7 @@ struct SnapshotHead {
 struct JournalAtOpen {
   bool began = false;    // A new journal.
   std::string restored;  // Why it is a copy that was put back; empty: it is not.
+  bool known = false;    // An earlier start has found that.
   // Since that was found, so much time has passed, at least.
   std::chrono::microseconds waited{};
   // An earlier leader may be paused, and then answers renewals for so long from now on.

@@ -7,8 +7,10 @@
 #include <asio/io_context.hpp>
 #include <gtest/gtest.h>
 
+#include "src/base/clock.h"
 #include "src/server/journal/folder_identity.h"
 #include "src/server/journal/sqlite_journal.h"
+#include "src/server/recovery.h"
 #include "src/server/service.h"
 #include "tests/support/temp_folder.h"
 
@@ -123,6 +125,30 @@ TEST_F(RestoredWaitTest, AServerThatIsKilledHasNotedIt) {
   EXPECT_NE(identity().noted, microseconds(0)) << "it is written while the server runs";
   ASSERT_TRUE(journal.settle());
   EXPECT_FALSE(identity().restored);
+}
+
+// Rule 49: also if the wall clock was set back. A restart does not raise them once more.
+TEST_F(RestoredWaitTest, TokensAreFarAboveThoseOfTheCopy) {
+  const auto floor_at = [&](std::uint64_t wall) {
+    SqliteJournal journal({data_});
+    EXPECT_TRUE(journal.open());
+    auto recovered = recover(journal, {}, wall);
+    EXPECT_TRUE(recovered);
+    return recovered ? recovered->machine.floor().counter : 0;
+  };
+  const std::uint64_t first = floor_at(1'000);
+  EXPECT_GE(first, kRestoreLeap);
+  EXPECT_EQ(floor_at(1'000), first) << "the first start ended before it wrote that down";
+  for (int restart = 0; restart < 3; ++restart) {
+    asio::io_context io;
+    NoListener listener;
+    Service service(io, std::make_unique<SqliteJournal>(SqliteJournalOptions{data_}), listener);
+    ASSERT_TRUE(service.start());
+  }
+  const auto wall = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<microseconds>(base::wall_now().time_since_epoch()).count());
+  EXPECT_GT(floor_at(wall), wall + kRestoreLeap / 2);
+  EXPECT_LT(floor_at(wall), wall + kRestoreLeap + kRestoreLeap / 2);
 }
 
 TEST_F(RestoredWaitTest, TheServerGrantsNothingForWhatIsLeft) {

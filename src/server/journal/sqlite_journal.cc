@@ -353,7 +353,7 @@ Result<void> SqliteJournal::identify_journal(bool log_was_there) {
   }
   opening_.began = term_.empty();
   std::string& why = opening_.restored;
-  bool waits = false;  // Since an earlier term.
+  bool& waits = opening_.known;  // Since an earlier term.
   if (!opening_.began) {
     // Each of these shows that changes which were answered may be missing here.
     if (!identity_) {

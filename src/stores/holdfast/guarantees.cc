@@ -18,8 +18,9 @@ void add_shared(Guarantees& result) {
                            "a batch whose fate is not known is sent again with the same bytes"});
   result.faults.push_back(
       {"a snapshot of etcd is put back", Guarantee::kDeclared, Guarantee::kDeclared,
-       "grants since the snapshot are forgotten; stop all clients first. Tokens begin at the wall "
-       "clock, so they grow unless that was set back meanwhile"});
+       "a restore by etcd is noticed: nothing is granted for 24 h, the longest lease; members' "
+       "folders that were put back whole are not: stop all clients first. Tokens begin a year "
+       "above the snapshot's and the wall clock"});
 }
 
 }  // namespace
@@ -59,8 +60,8 @@ Guarantees guarantees(bool durable, bool shared) {
     result.faults.push_back(
         {"an older copy of the journal is put back", Guarantee::kDeclared, Guarantee::kDeclared,
          "a copy that the server notices grants nothing for 24 h, the longest lease; bytes written "
-         "into the file itself may not be noticed. Tokens begin at the wall clock, so they grow "
-         "unless that was set back meanwhile"});
+         "into the file itself may not be noticed. Tokens begin a year above the copy's and the "
+         "wall clock"});
   } else {
     result.faults.push_back(
         {"server restarts (journal in memory)", Guarantee::kDeclared, Guarantee::kYes,

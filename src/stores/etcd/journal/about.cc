@@ -36,15 +36,34 @@ Result<EtcdJournal::About> EtcdJournal::parse_about(const wire::RangeResponse& r
     about.waits_in = in;
     about.wait.waited = std::chrono::milliseconds(waited);
   }
+  if (std::uint64_t entries = 0; text >> entries) about.entries = entries;
   return about;
 }
 
 std::string EtcdJournal::about_text(const About& about) {
   std::string text = std::to_string(kFormat) + ' ' + about.id + ' ' +
                      std::to_string(about.cluster) + ' ' + std::to_string(about.longest.count());
-  if (about.waits_in == 0) return text;
+  if (about.waits_in == 0 && about.entries == 0) return text;
   return text + ' ' + std::to_string(about.waits_in) + ' ' +
-         std::to_string(about.wait.waited.count()) + ' ' + std::to_string(about.wait.since);
+         std::to_string(about.wait.waited.count()) + ' ' + std::to_string(about.wait.since) + ' ' +
+         std::to_string(about.entries);
+}
+
+void EtcdJournal::judge_opening(About& about, bool began, bool log_began_anew) {
+  opening_ = {};
+  opening_.began = began;
+  // A paused leader counts by its own clock, which may run apart from this one.
+  opening_.old_leader = about.longest + about.longest / 100;
+  if (began || (about.cluster == cluster_ && !log_began_anew)) return;
+  opening_.known = about.waits_in == cluster_ && !log_began_anew;
+  opening_.restored = log_began_anew ? "etcd's log began anew: a snapshot of it was restored"
+                      : opening_.known || about.cluster == 0
+                          ? "the wait after a snapshot was put back has not ended"
+                          : "it was written in another etcd cluster";
+  // Whoever opens it next has to find the same, until it is settled.
+  if (log_began_anew) about.cluster = 0;
+  if (!opening_.known) about.wait = {};
+  begin_wait(about);
 }
 
 void EtcdJournal::begin_wait(About& about) {

@@ -255,7 +255,12 @@ Result<bool> EtcdJournal::try_to_lead() {
     leader_text_.clear();
   }
   About next = *about;
-  judge_opening(next, about->id.empty());
+  const std::int64_t since = seen->header().revision() - about->modified;
+  const std::uint64_t entries = count_entries(seen->header().member_id());
+  judge_opening(next, about->id.empty(),
+                about->entries != 0 && entries != 0 &&
+                    entries <= about->entries + static_cast<std::uint64_t>(since));
+  if (entries != 0) next.entries = entries;
   if (opening_.began) {
     const auto drawn = base::random_128();
     next.id = base::to_hex(drawn.high, drawn.low);
@@ -264,18 +269,10 @@ Result<bool> EtcdJournal::try_to_lead() {
   return take_lead(std::move(next));
 }
 
-void EtcdJournal::judge_opening(About& about, bool began) {
-  opening_ = {};
-  opening_.began = began;
-  // A paused leader counts by its own clock, which may run apart from this one.
-  opening_.old_leader = about.longest + about.longest / 100;
-  if (began || about.cluster == cluster_) return;
-  const bool waits = about.waits_in == cluster_;
-  opening_.restored = waits || about.cluster == 0
-                          ? "the wait after a snapshot was put back has not ended"
-                          : "it was written in another etcd cluster";
-  if (!waits) about.wait = {};
-  begin_wait(about);
+// The log's of the member that has just told its revision: members may be behind each other.
+std::uint64_t EtcdJournal::count_entries(std::uint64_t member) {
+  const auto status = ask(wire::StatusRequest(), kReading, /*reads_only=*/true);
+  return status && status->header().member_id() == member ? status->raftindex() : 0;
 }
 
 Result<bool> EtcdJournal::take_lead(About next) {

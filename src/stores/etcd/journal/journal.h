@@ -16,8 +16,9 @@
 // leads_until() counts from the send of the last such write that succeeded, not from a keepalive,
 // because etcd may confirm a keepalive of a lease that has ended (etcd #20590).
 //
-// Not guaranteed: that a snapshot of etcd that was put back is noticed. Another cluster's id shows
-// it, and revisions that went back, to a process that has seen newer ones.
+// A snapshot that etcd restored is noticed by its log, which begins anew while revisions go on.
+// Not guaranteed: that folders of etcd's members that were put back are noticed. Revisions that
+// went back show it, to a process that has seen newer ones.
 //
 // Thread-safety and blocking: as port::Journal. Ownership: a gRPC client of its own.
 // Time: boot time. Errors: as port::Journal; kUnavailable while no majority answers.
@@ -124,6 +125,8 @@ class EtcdJournal final : public port::Journal {
     std::int64_t modified = 0;   // Zero: there is none yet.
     std::uint64_t waits_in = 0;  // A restored copy waits in that cluster. Zero: none does.
     port::RestoredWait wait{};
+    // etcd's log had so many entries before this was written first. Zero: not known.
+    std::uint64_t entries = 0;
   };
   // A batch that is being committed: what lies at its key tells whether it was.
   struct Own {
@@ -141,7 +144,9 @@ class EtcdJournal final : public port::Journal {
 
   Result<bool> try_to_lead();
   Result<bool> take_lead(About next);
-  void judge_opening(About& about, bool began);
+  void judge_opening(About& about, bool began, bool log_began_anew = false);
+  // Zero: not known.
+  std::uint64_t count_entries(std::uint64_t member);
   std::string lineage() const;
   Result<void> put_about();
   bool note_is_due(base::BootInstant now) const;

@@ -32,11 +32,13 @@ using support::FaultProxy;
 using JournalPtr = std::unique_ptr<port::Journal>;
 
 JournalPtr make(const std::string& url,
-                std::chrono::milliseconds between_notes = port::RestoredWait::kNoteEvery) {
+                std::chrono::milliseconds between_notes = port::RestoredWait::kNoteEvery,
+                std::shared_ptr<SeenRevisions> seen = SeenRevisions::of_process()) {
   auto parsed = port::StoreUrl::parse(url);
   auto settings = parse_journal_url(*parsed);
   if (!settings) throw std::runtime_error(settings.error().message());
   settings->between_notes = between_notes;
+  settings->seen = std::move(seen);
   auto made = EtcdJournal::make(*std::move(settings), base::BootInstant::max());
   if (!made) throw std::runtime_error(made.error().message());
   return *std::move(made);
@@ -363,7 +365,7 @@ TEST_F(EtcdJournalTest, TheNextLeaderGoesOnWithTheWaitOfARestoredJournal) {
     ASSERT_EQ(two->look(), Commit::kCommitted);
     EXPECT_TRUE(eventually([&] { return two->look() == Commit::kCommitted && noted()[5] != "0"; }));
   }
-  ASSERT_EQ(noted().size(), 7U);
+  ASSERT_EQ(noted().size(), 8U);
   const std::string cluster = noted()[4];
   const std::int64_t since = std::stoll(noted()[6]);
   const auto waited_after = [&](const std::string& in, std::int64_t its_since) {
@@ -376,7 +378,7 @@ TEST_F(EtcdJournalTest, TheNextLeaderGoesOnWithTheWaitOfARestoredJournal) {
   EXPECT_EQ(waited_after("4712", since), 0us) << "it was put back into another cluster since then";
   EXPECT_EQ(waited_after(cluster, since - 25 * 3'600), 0us) << "the note may be of a snapshot";
   EXPECT_TRUE(leader()->settle());
-  EXPECT_EQ(noted().size(), 4U);
+  EXPECT_EQ(noted()[4], "0");
   EXPECT_EQ(leader()->opening().restored, "");
 }
 
@@ -385,7 +387,7 @@ struct DataFolder {
 };
 
 // The data of a moment ago comes back, as a snapshot of a virtual machine brings it.
-class EtcdJournalPutBackTest : private DataFolder, public EtcdJournalTest {
+class EtcdJournalPutBackTest : protected DataFolder, public EtcdJournalTest {
  protected:
   EtcdJournalPutBackTest() : EtcdJournalTest({.data = folder.path() + "/data"}) {}
 
@@ -401,13 +403,13 @@ class EtcdJournalPutBackTest : private DataFolder, public EtcdJournalTest {
     start();
   }
   JournalPtr next_leader() const { return lead(make(url("?leadership=4s")), "one:1"); }
-
- private:
-  std::string data() const { return folder.path() + "/data"; }
   void start() {
     etcd_.start();
     etcd_.await_health();
   }
+
+ private:
+  std::string data() const { return folder.path() + "/data"; }
 };
 
 TEST_F(EtcdJournalPutBackTest, ARevisionThatWentBackIsARestoredJournal) {
@@ -426,6 +428,42 @@ TEST_F(EtcdJournalPutBackTest, ARevisionThatWentBackIsARestoredJournal) {
     EXPECT_TRUE(three->settle());
   }
   EXPECT_EQ(next_leader()->opening().restored, "");
+}
+
+// No process has seen what came after it, and the cluster has the same id.
+TEST_F(EtcdJournalPutBackTest, ASnapshotThatEtcdRestoredIsARestoredJournal) {
+  const auto new_process = [&] {
+    return lead(make(url("?leadership=4s"), port::RestoredWait::kNoteEvery,
+                     std::make_shared<SeenRevisions>()),
+                "one:1");
+  };
+  {
+    const JournalPtr one = new_process();
+    for (std::uint64_t n = 1; n <= 20; ++n) ASSERT_EQ(one->commit(n, "HFJ"), Commit::kCommitted);
+  }
+  EXPECT_EQ(new_process()->opening().restored, "") << "a restart of the server";
+  const std::string snapshot = folder.path() + "/snapshot";
+  etcd_.etcdctl({"snapshot", "save", snapshot});
+  { ASSERT_EQ(new_process()->commit(21, "HFJ 21"), Commit::kCommitted); }
+  etcd_.kill9();
+  start();
+  EXPECT_EQ(new_process()->opening().restored, "") << "a restart of etcd";
+  etcd_.terminate();
+  etcd_.restore(snapshot);
+  start();
+  {
+    const JournalPtr two = new_process();
+    EXPECT_NE(two->opening().restored.find("log began anew"), std::string::npos);
+    EXPECT_FALSE(two->opening().known);
+    EXPECT_EQ(two->last().value(), 20U);
+  }
+  {
+    const JournalPtr three = new_process();
+    EXPECT_NE(three->opening().restored.find("has not ended"), std::string::npos);
+    EXPECT_TRUE(three->opening().known);
+    EXPECT_TRUE(three->settle());
+  }
+  EXPECT_EQ(new_process()->opening().restored, "");
 }
 
 // Its memory goes on where the journal does not.
