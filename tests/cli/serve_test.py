@@ -14,6 +14,7 @@ import sqlite3
 import struct
 import subprocess
 import threading
+import time
 import unittest
 
 import harness
@@ -668,6 +669,27 @@ class FolderTest(ServeCase):
         self.server.terminate()
         self.server.wait(PATIENCE)
         self.assertEqual(self.start()["restored"], "")
+
+    def test_a_client_that_gave_up_while_the_server_stood_still_takes_nothing(self):
+        self.start()
+        self.server.send_signal(signal.SIGSTOP)
+        self.until(lambda: harness.stands_still(self.server.pid), "it stands still")
+
+        def take(name):
+            words = ("SET", name, "me", "NX", "PX", "60000")
+            client = socket.create_connection(("127.0.0.1", self.port), PATIENCE)
+            client.sendall(("*6\r\n" + "".join(f"${len(word)}\r\n{word}\r\n" for word in words)).encode())
+            return client
+
+        with take("late"):
+            pass
+        with take("patient") as patient:
+            time.sleep(1.2)  # A request is late after a second.
+            self.server.send_signal(signal.SIGCONT)
+            self.assertEqual(patient.recv(5), b"+OK\r\n")
+        held = self.ok("ls").stdout
+        self.assertIn("patient", held)
+        self.assertNotIn("late", held)
 
     def test_it_says_which_journal_it_took_up(self):
         first = self.start()

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -81,6 +82,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // From the first call on nothing is read, written or told.
   void close();
   bool closed() const { return !stream_.is_open(); }
+  // Also where that has not been read yet, because the loop or a commit took so long.
+  bool was_given_up() const { return closed() || stream_.was_given_up(kGivenUp); }
   // Reads no more requests.
   void stop_reading() { draining_ = true; }
   // For an answer of another server.
@@ -149,6 +152,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   static constexpr std::size_t kManyTickets = 256;
+  static constexpr std::chrono::seconds kGivenUp{1};
   static constexpr std::size_t kRemembered = 64;
 
   struct Slot {

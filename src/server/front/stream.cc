@@ -1,5 +1,8 @@
 #include "src/server/front/stream.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -30,6 +33,15 @@ SocketIo Stream::write(std::string_view bytes) {
 
 void Stream::when_readable(Ready ready) {
   buffers() ? socket_->when_asked(std::move(ready)) : socket_->when_readable(std::move(ready));
+}
+
+bool Stream::was_given_up(std::chrono::milliseconds before) const {
+  pollfd look{socket_->fd(), POLLRDHUP, 0};
+  if (::poll(&look, 1, 0) != 1) return false;
+  tcp_info known{};
+  socklen_t size = sizeof known;
+  return ::getsockopt(look.fd, IPPROTO_TCP, TCP_INFO, &known, &size) == 0 &&
+         std::chrono::milliseconds(known.tcpi_last_data_recv) >= before;
 }
 
 void Stream::close() {

@@ -3,6 +3,7 @@
 // Thread-safety: the loop's thread. Blocking: never. Ownership: closes its socket.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string_view>
@@ -29,6 +30,10 @@ class Stream {
   using Ready = ReadySet::Ready;
   void when_readable(Ready ready);  // In the loop's next turn if it buffers.
   void when_writable(Ready ready) { socket_->when_writable(std::move(ready)); }
+
+  // The peer has closed, and sent nothing for so long before: it does not wait for an answer any
+  // more.
+  bool was_given_up(std::chrono::milliseconds before) const;
 
   bool is_open() const { return socket_ != nullptr; }
   void close();

@@ -237,8 +237,9 @@ void give_back(Service& service, const PendingReply& reply, const LockNames& nam
 
 void take(Service& service, const PendingReply& reply, const LockNames& names,
           const machine::OwnerPtr& owner, Duration lease, const std::function<void(bool)>& then) {
-  // A look before this may have waited long for its commit, and then nobody would hold.
-  if (reply.connection().closed()) return;
+  // Nobody would hold: the request lay in the socket of a server that stood still (rule 56), or a
+  // look before this waited long for its commit.
+  if (reply.connection().was_given_up()) return;
   if (const auto bad = refuse_names(names)) return reply.fail(*bad);
   std::vector<Request> grants;
   std::vector<LibraryHolder> holders;
