@@ -39,6 +39,20 @@ class Toolchain:
 
 
 @dataclass
+class NoDriver:
+    """A library of C++ that has no driver here, so it is only looked for."""
+
+    header: str
+    why: str = ""
+
+    def prepare(self, _):
+        folders = ("/usr/include", "/usr/local/include")
+        found = [folder for folder in folders if (Path(folder) / self.header).exists()]
+        self.why = (f"{found[0]}/{self.header} is there, but this comparison has no driver for it" if found else
+                    f"no header {self.header} in {' or '.join(folders)}")
+
+
+@dataclass
 class Peer:
     name: str
     store: str
