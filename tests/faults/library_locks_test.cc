@@ -132,17 +132,25 @@ TEST(RedissonAtServiceTest, ItsOtherObjectsAreRefusedByTheirNames) {
   if (const std::string why = no_peer("redisson"); !why.empty()) GTEST_SKIP() << why;
   RedisPeer& redisson = peer("redisson");
   const std::pair<std::string, std::string> cases[] = {
-      {"try-fair", "RFairLock"},       {"try-read", "RReadWriteLock"},
-      {"try-write", "RReadWriteLock"}, {"set-permits", "RSemaphore"},
-      {"try-permit", "RSemaphore"},    {"set-count", "RCountDownLatch"}};
-  for (const auto& [verb, object] : cases) {
-    try {
-      redisson.ask(verb, "refused/" + verb);
-      ADD_FAILURE() << verb << " was answered";
-    } catch (const std::runtime_error& error) {
-      const std::string said = error.what();
-      EXPECT_NE(said.find(" is of Redisson's " + object + ", and"), std::string::npos)
-          << verb << ": " << said;
+      {"try-fair", "RFairLock"},
+      {"try-fenced", "RFencedLock"},
+      {"try-spin", "RSpinLock (or of an RLock of older versions)"},
+      {"try-read", "RReadWriteLock"},
+      {"try-write", "RReadWriteLock"},
+      {"set-permits", "RSemaphore or RPermitExpirableSemaphore"},
+      {"try-permit", "RSemaphore"},
+      {"try-expiring", "RPermitExpirableSemaphore"},
+      {"set-count", "RCountDownLatch"}};
+  for (const auto& [plain, object] : cases) {
+    for (const std::string& verb : {plain, "load-" + plain}) {
+      try {
+        redisson.ask(verb, "refused/" + verb);
+        ADD_FAILURE() << verb << " was answered";
+      } catch (const std::runtime_error& error) {
+        const std::string said = error.what();
+        EXPECT_NE(said.find(" is of Redisson's " + object + ", and"), std::string::npos)
+            << verb << ": " << said;
+      }
     }
   }
   EXPECT_TRUE(redisson.ask("take", "refused/none")) << "its RLock goes on";

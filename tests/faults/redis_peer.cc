@@ -143,7 +143,8 @@ bool RedisPeer::answer(int number, milliseconds within) const {
   eventually([&] { return answered(number); }, within);
   const std::string word = answer_now(number);
   if (word == "yes" || word == "no") return word == "yes";
-  throw std::runtime_error("the peer has not answered " + std::to_string(number) + ": " + said());
+  throw std::runtime_error("the peer has not answered " + std::to_string(number) + ": " +
+                           (word.empty() ? said() : word));
 }
 
 std::string RedisPeer::answer_now(int number) const {

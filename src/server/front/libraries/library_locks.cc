@@ -270,11 +270,33 @@ struct RedissonObject {
   std::string_view sign;  // A part of its scripts, or of their keys.
   std::string_view name;
 };
+// The first sign that is found counts. SCRIPT LOAD has no keys, so each object needs a sign in the
+// text of the script that it begins with.
 constexpr RedissonObject kRedissonObjects[] = {
-    {"redisson_lock_queue:", "RFairLock"},         {"redisson_lock_timeout:", "RFairLock"},
-    {":rwlock_timeout", "RReadWriteLock"},         {"redisson_rwlock:", "RReadWriteLock"},
-    {"KEYS[1], 'mode'", "RReadWriteLock"},         {"redisson_sc:", "RSemaphore"},
-    {"redisson_countdownlatch", "RCountDownLatch"}, {"redisson_lock_token:", "RFencedLock"}};
+    {"return redis.error_reply(ARGV[", "RNonReentrantLock"},
+    {"firstThreadId2", "RFairLock"},
+    {"redisson_lock_queue:", "RFairLock"},
+    {"redisson_lock_timeout:", "RFairLock"},
+    {"redis.call('incr', KEYS[2]);redis.call('hincrby'", "RFencedLock"},
+    {"redisson_lock_token:", "RFencedLock"},
+    {"return nil; end; if (redis.call('hexists', KEYS[1], ARGV[2]) == 1) then redis.call('hincrby'",
+     "RSpinLock (or of an RLock of older versions)"},
+    {":rwlock_timeout", "RReadWriteLock"},
+    {"redisson_rwlock:", "RReadWriteLock"},
+    {"local mode = redis.call('hget', KEYS[1], 'mode')", "RReadWriteLock"},
+    {"KEYS[1], 'mode') == '", "RReadWriteLock"},
+    {"..':expire_time'", "FasterMultiLock"},
+    {"if ARGV[2] ~= '' then expireSet", "RExpirable, which its RMultiLock uses with a lease time"},
+    {"expiredIds", "RPermitExpirableSemaphore"},
+    {"redis.call(ARGV[2], KEYS[2], ARGV[1]); return 1;end;return 0;",
+     "RSemaphore or RPermitExpirableSemaphore"},
+    {"then value = 0;end;redis.call('set', KEYS[1]", "RSemaphore or RPermitExpirableSemaphore"},
+    {"local val = redis.call('decrby', KEYS[1], ARGV[1])", "RSemaphore"},
+    {"redis.call(ARGV[2], KEYS[2], value)", "RSemaphore"},
+    {"redisson_sc:", "RSemaphore"},
+    {"redis.call('set', KEYS[1], ARGV[2]); redis.call(ARGV[3], KEYS[2]", "RCountDownLatch"},
+    {"if v == 0 then redis.call(ARGV[2], KEYS[2], ARGV[1])", "RCountDownLatch"},
+    {"redisson_countdownlatch", "RCountDownLatch"}};
 
 // `words`: the text of the script and all that comes with it.
 void refuse_unknown(const PendingReply& reply, const std::string& sha1, const Words& words) {

@@ -204,6 +204,31 @@ TEST_F(LibraryLocksTest, OtherObjectsOfRedissonAreRefusedByTheirNames) {
   }
 }
 
+// Redisson 4 loads a script before it runs it, and then no key tells whose it is.
+TEST_F(LibraryLocksTest, OtherObjectsOfRedissonAreRefusedByTheTextOfTheirScripts) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"local firstThreadId2 = redis.call('lindex', KEYS[2], 0);", "RFairLock"},
+      {"redis.call('incr', KEYS[2]);redis.call('hincrby', KEYS[1], ARGV[2], 1);", "RFencedLock"},
+      {"return nil; end; if (redis.call('hexists', KEYS[1], ARGV[2]) == 1) then "
+       "redis.call('hincrby', KEYS[1], ARGV[2], 1);",
+       "RSpinLock (or of an RLock of older versions)"},
+      {"== 1 then return redis.error_reply(ARGV[3]); end;", "RNonReentrantLock"},
+      {"local mode = redis.call('hget', KEYS[1], 'mode');", "RReadWriteLock"},
+      {"local fieldName = ARGV[i]..':'..lockThread..':expire_time';", "FasterMultiLock"},
+      {"redis.call(ARGV[2], KEYS[2], ARGV[1]); return 1;end;return 0;",
+       "RSemaphore or RPermitExpirableSemaphore"},
+      {"local val = redis.call('decrby', KEYS[1], ARGV[1]);", "RSemaphore"},
+      {"redis.call('zrem', KEYS[2], unpack(expiredIds));", "RPermitExpirableSemaphore"},
+      {"redis.call('set', KEYS[1], ARGV[2]); redis.call(ARGV[3], KEYS[2], ARGV[1]);",
+       "RCountDownLatch"}};
+  for (const auto& [text, object] : cases) {
+    const std::string said = ask({"SCRIPT", "LOAD", text});
+    EXPECT_NE(said.find("Redisson's " + object + ", and"), std::string::npos) << said;
+  }
+  const std::string strange = ask({"SCRIPT", "LOAD", "return redis.call('incr', KEYS[2])"});
+  EXPECT_NE(strange.find("of no lock library that this service knows"), std::string::npos);
+}
+
 TEST_F(LibraryLocksTest, OnlyTheHolderReleasesAndExtends) {
   ASSERT_EQ(set("a", "mine"), kOk);
   EXPECT_EQ(eval(kRelease, {"a"}, {"other"}), ":0\r\n");
