@@ -217,7 +217,8 @@ AT_MOST = [("etcd, 16 callers on one name, p99 of a pair in ms, at most", 60,
 
 # Where the aims that need no peer are measured.
 ELSEWHERE = ("Other aims need no other client. `make bench` measures them: the renewals of 100,000 leases on "
-             "[Redis](stores/redis.md#speed), and pairs of [SQLite](stores/sqlite.md#speed) beside a bare loop. "
+             "[Redis](stores/redis.md#speed) by client and server, and pairs of [SQLite](stores/sqlite.md#speed) beside a bare "
+             "loop. "
              "`held_memory_live_test` bounds what one more held lock takes of the heap, on every store.")
 
 
