@@ -109,8 +109,7 @@ void Nemesis::step(milliseconds now) {
     // A strike lasts from its real beginning, which may be late. So the strike before it may still
     // last.
     active.strike.at = now;
-    if (active.strike.node == kLeader) active.strike.node = rig_.leader();
-    if (active.strike.node == kFollower) active.strike.node = rig_.follower();
+    find_node(active.strike);
     const bool too_early = std::any_of(active_.begin(), active_.end(), [&](const Active& other) {
       return exclude(scenario_, active.strike, other.strike);
     });
@@ -119,6 +118,14 @@ void Nemesis::step(milliseconds now) {
     ++struck_by_[active.strike.nemesis];
     begin(active);
     active_.push_back(std::move(active));
+  }
+}
+
+// Asks who has the role at this moment.
+void Nemesis::find_node(Strike& strike) {
+  if (strike.node == kLeader) strike.node = strike.member ? rig_.leading_member() : rig_.leader();
+  if (strike.node == kFollower) {
+    strike.node = strike.member ? rig_.following_member() : rig_.follower();
   }
 }
 
@@ -133,6 +140,7 @@ void Nemesis::heal_all() {
 std::uint32_t Nemesis::target_of(const Strike& strike) const {
   const std::string& kind = spec(strike).kind;
   if (kind == "starve") return kHost;
+  if (strike.member) return member_target(scenario_, strike.node);
   if (strike.slot == 0) return server_target(scenario_, strike.node);
   return is_process(kind) ? client_target(strike.slot) : link_target(scenario_, strike.slot);
 }
@@ -199,6 +207,8 @@ void Nemesis::begin(Active& active) {
     workers_.pause(strike.slot);
   } else if (kind == "starve") {
     starve(active);
+  } else if (strike.member) {
+    begin_on_member(strike);
   } else if (is_of_servers(kind)) {
     begin_on_server(active);
   } else {
@@ -219,6 +229,8 @@ void Nemesis::heal(Active& active) {
     for (std::int64_t slot = 1; slot <= scenario_.clients.processes; ++slot) {
       give_way(workers_.pid(static_cast<std::uint32_t>(slot)), false);
     }
+  } else if (strike.member) {
+    heal_member(strike);
   } else if (is_of_servers(kind)) {
     heal_server(active);
   } else {
@@ -354,6 +366,32 @@ void Nemesis::heal_server(Active& active) {
     rig_.end_move(strike.node);
   }
   end_forgetting(strike);
+}
+
+void Nemesis::begin_on_member(const Strike& strike) {
+  const std::string& kind = spec(strike).kind;
+  if (kind == "server-pause") {
+    rig_.pause_member(strike.node);
+  } else if (kind == "restart") {
+    rig_.kill_member(strike.node);
+  } else if (kind == "isolate") {
+    rig_.cut_off_member(strike.node);
+  } else if (kind == "partition") {
+    rig_.cut_member_from_servers(strike.node);
+  }
+}
+
+void Nemesis::heal_member(const Strike& strike) {
+  const std::string& kind = spec(strike).kind;
+  if (kind == "server-pause") {
+    rig_.resume_member(strike.node);
+  } else if (kind == "restart") {
+    rig_.start_member(strike.node);
+  } else if (kind == "isolate") {
+    rig_.rejoin_member(strike.node);
+  } else if (kind == "partition") {
+    rig_.rejoin_member_to_servers(strike.node);
+  }
 }
 
 // The clients get the lowest priority, and other processes use all CPUs.

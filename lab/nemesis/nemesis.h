@@ -46,6 +46,7 @@ class Nemesis {
 
   const NemesisSpec& spec(const Strike& strike) const { return scenario_.nemeses[strike.nemesis]; }
   std::uint32_t target_of(const Strike& strike) const;
+  void find_node(Strike& strike);
   void begin(Active& active);
   void heal(Active& active);
   struct Way {
@@ -57,6 +58,8 @@ class Nemesis {
   std::vector<support::FaultProxy*> links_of(const Strike& strike) const;
   void begin_on_network(Active& active);
   void heal_network(const Active& active);
+  void begin_on_member(const Strike& strike);
+  void heal_member(const Strike& strike);
   void begin_on_link(Active& active);
   void begin_on_server(Active& active);
   void heal_server(Active& active);

@@ -30,6 +30,7 @@ bool hits_node(const std::string& kind) {
 struct Aim {
   std::uint32_t slot = 0;
   std::uint32_t node = 1;
+  bool member = false;
 };
 
 // Strikes with the same key exclude each other. A strike on a client is recorded without the node.
@@ -51,9 +52,12 @@ std::uint32_t number_in(const std::string& text, std::uint32_t most) {
 }
 
 // The run decides which node has this role.
-std::optional<std::uint32_t> role_named(const std::string& target) {
-  if (target == "leader") return kLeader;
-  if (target == "follower") return kFollower;
+std::optional<Aim> role_named(const std::string& target) {
+  constexpr std::string_view kOfMembers = "member-";
+  const bool member = target.starts_with(kOfMembers);
+  const std::string role = member ? target.substr(kOfMembers.size()) : target;
+  if (role == "leader") return Aim{.node = kLeader, .member = member};
+  if (role == "follower") return Aim{.node = kFollower, .member = member};
   return std::nullopt;
 }
 
@@ -109,7 +113,7 @@ class Planner {
         const auto from = taken.room(at, lasts, done > 0 ? 0 : 100);
         if (!from || *from + lasts > end) continue;
         taken.take(*from, lasts);
-        strikes_.push_back({*from, lasts, index, aim.slot, aim.node});
+        strikes_.push_back({*from, lasts, index, aim.slot, aim.node, aim.member});
         ++done;
       }
     }
@@ -133,8 +137,8 @@ class Planner {
       return {{.slot = 0, .node = node > 0 ? node : any_node()}};
     }
     const bool server = hits_server(spec.kind);
-    const std::optional<std::uint32_t> role = role_named(spec.target);
-    if (!server && role) return {{.slot = 0, .node = *role}};
+    const std::optional<Aim> role = role_named(spec.target);
+    if (!server && role) return {*role};
     // With a single target there is nothing to choose.
     if (server && !(hits_node(spec.kind) && nodes_of(scenario_) > 1)) return {{}};
     const auto most =
@@ -143,7 +147,7 @@ class Planner {
       if (server) return Aim{.slot = 0, .node = number};
       return Aim{.slot = number, .node = spec.from == "one" ? any_node() : 1};
     };
-    if (role) return {aim(*role)};
+    if (role) return {*role};
     if (spec.target == "all") {
       std::vector<Aim> all;
       for (std::uint32_t number = 1; number <= most; ++number) all.push_back(aim(number));

@@ -24,6 +24,7 @@ struct Strike {
   std::uint32_t slot = 0;   // The client; 0 for a server, all links to one, or the host.
   std::uint32_t node = 1;   // Which server, also of a client cut off from one; kLeader: the leader
                             // at that time, kFollower: a node that does not lead.
+  bool member = false;      // Hits the node's member alone; so kLeader leads the members.
 
   friend bool operator==(const Strike&, const Strike&) = default;
 };

@@ -374,7 +374,8 @@ class ProgramTest(unittest.TestCase):
         if os.geteuid() == 0 and subprocess.run([*other, "true"], check=False).returncode != 0:
             self.skipTest("SKIPPED: no namespace of users")
         for store, cells, why in (
-                ("holdfast-etcd", ("leader-isolate", "leader-isolate-one", "follower-isolate"),
+                ("holdfast-etcd", ("leader-isolate", "leader-isolate-one", "follower-isolate",
+                                   "etcd-leader-partition", "etcd-follower-isolate"),
                  "only root may make a network between servers"),
                 ("holdfast", ("disk-full",), "only root may mount a disk for the store"),
                 ("sqlite", ("disk-full",), "only root may mount a disk for the store")):

@@ -107,6 +107,10 @@ void find_programs(const Topology& topology) {
                      &topology.server->save, &topology.server->move, &topology.server->moved,
                      &topology.server->fill, &topology.server->free});
   }
+  if (topology.member) {
+    commands.insert(commands.end(),
+                    {&topology.member->command, &topology.member->ready, &topology.member->leader});
+  }
   if (topology.replica) {
     commands.insert(commands.end(), {&topology.replica->follow, &topology.replica->caught_up,
                                      &topology.replica->promote});

@@ -52,7 +52,7 @@ Node::Node(const Topology& topology, NodeSetup setup)
   values_["shards"] = std::to_string(spec().shards);
   values_["host"] = setup_.host;
   values_["folder"] = setup_.folder;
-  values_["peers"] = "";
+  introduce("", "");
   std::filesystem::create_directories(setup_.folder);
 }
 
@@ -193,8 +193,9 @@ void Node::await(const Words& command) const {
 
 void Node::fail(const std::string& what) const {
   const std::string said = tail_of(setup_.log);
-  const std::string name = "node-" + std::to_string(setup_.number);
-  throw NodeFailed("the server " + (setup_.nodes > 1 ? std::to_string(setup_.number) + " " : "") +
+  const std::string name = (setup_.member ? "member-" : "node-") + std::to_string(setup_.number);
+  const std::string kind = setup_.member ? "member " : "server ";
+  throw NodeFailed("the " + kind + (setup_.nodes > 1 ? std::to_string(setup_.number) + " " : "") +
                        "of the topology '" + topology_.name + "' " + what +
                        (said.empty() ? "" : "; it said:\n" + said),
                    name, setup_.log);

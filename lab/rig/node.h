@@ -31,6 +31,7 @@
 namespace holdfast::lab {
 
 struct NodeSetup {
+  bool member = false;      // Runs the topology's [member], not its [server].
   std::int64_t number = 1;  // Its number, out of:
   std::int64_t nodes = 1;
   std::string folder{};  // Its own, for its data.
@@ -64,7 +65,11 @@ class Node {
   std::uint16_t port(const std::string& name = "port") const { return ports_.at(name).number(); }
   // The text about this node that every node gets.
   std::string as_peer() const { return filled(spec().peer, values_); }
-  void introduce(const std::string& peers) { values_["peers"] = peers; }
+  // `members`: their addresses, for servers.
+  void introduce(const std::string& peers, const std::string& members) {
+    values_["peers"] = peers;
+    values_["members"] = members;
+  }
 
   void launch();
   void await_ready();
@@ -92,7 +97,9 @@ class Node {
   void await(const Words& command) const;
 
  private:
-  const ServerSpec& spec() const { return *topology_.server; }
+  const ServerSpec& spec() const {
+    return setup_.member ? static_cast<const ServerSpec&>(*topology_.member) : *topology_.server;
+  }
   bool is_ready(std::string& why_not, milliseconds limit) const;
   void run_within(milliseconds limit, const Words& command, const Values& more = {}) const;
   void write_files() const;

@@ -18,6 +18,16 @@ std::vector<std::string> clock_environment(const support::ClockShift& clock) {
           support::clock_shim_variable(clock.path())};
 }
 
+// The next one that works; the next one if there is none.
+std::uint32_t one_after(std::uint32_t first, const std::vector<std::unique_ptr<Node>>& nodes) {
+  const auto all = static_cast<std::uint32_t>(nodes.size());
+  for (std::uint32_t i = 0; i + 1 < all; ++i) {
+    const std::uint32_t node = (first + i) % all + 1;
+    if (nodes[node - 1]->works()) return node;
+  }
+  return first % all + 1;
+}
+
 }  // namespace
 
 Rig::Rig(const Scenario& scenario, const std::string& folder, std::function<void()> waiting,
@@ -53,28 +63,48 @@ void Rig::start(const Topology& topology) {
   }
 }
 
-std::unique_ptr<Node> Rig::make_node(std::int64_t number) const {
-  const std::string name = "node-" + std::to_string(number);
-  NodeSetup setup{.number = number,
+std::unique_ptr<Node> Rig::make_node(std::int64_t number, bool member) const {
+  const std::string name = (member ? "member-" : "node-") + std::to_string(number);
+  NodeSetup setup{.member = member,
+                  .number = number,
                   .nodes = nodes_of(scenario_),
                   .folder = folder_ + "/store/" + name,
                   .log = folder_ + "/" + name + ".log",
                   .durable = scenario_.store.durable,
                   .waiting = waiting_};
   if (network_ != nullptr) {
-    setup.host = network_->address(static_cast<std::size_t>(number - 1));
-    setup.network = network_->handle(static_cast<std::size_t>(number - 1));
+    const std::int64_t before = number - 1 + (member ? nodes_of(scenario_) : 0);
+    setup.host = network_->address(static_cast<std::size_t>(before));
+    setup.network = network_->handle(static_cast<std::size_t>(before));
   }
   const StoreSpec& store = scenario_.store;
   const bool reads_its_own = scenario_.topology->wall_clock == "server";
-  if (store.server_clock || (store.clock && reads_its_own)) {
+  // The members' clocks do not jump: etcd asks the kernel, past all that is preloaded.
+  if (!member && (store.server_clock || (store.clock && reads_its_own))) {
     setup.environment = clock_environment(*clock_);
   }
   return std::make_unique<Node>(*scenario_.topology, std::move(setup));
 }
 
+void Rig::launch_members(const Topology& topology) {
+  std::string peers;
+  for (std::int64_t number = 1; number <= nodes_of(scenario_); ++number) {
+    members_.push_back(make_node(number, /*member=*/true));
+    peers += (peers.empty() ? "" : topology.member->between_peers) + members_.back()->as_peer();
+  }
+  for (const auto& member : members_) {
+    member->introduce(peers, "");
+    member->launch();
+  }
+}
+
 void Rig::start_servers(const Topology& topology) {
   if (scenario_.store.network) make_network();
+  if (topology.member) launch_members(topology);
+  std::string members;
+  for (const auto& each : members_) {
+    members += (members.empty() ? "" : ",") + each->host() + ":" + std::to_string(each->port());
+  }
   std::string peers;
   for (std::int64_t number = 1; number <= nodes_of(scenario_); ++number) {
     nodes_.push_back(make_node(number));
@@ -82,10 +112,10 @@ void Rig::start_servers(const Topology& topology) {
   }
   // No node of a cluster is ready before a majority runs.
   for (const auto& node : nodes_) {
-    node->introduce(peers);
+    node->introduce(peers, members);
     node->launch();
   }
-  for (const auto& node : nodes_) node->await_ready();
+  for (Node* const each : all_nodes()) each->await_ready();
   if (scenario_.store.replica) start_replica(topology);
   const Framing framing = topology.server->framing == "resp" ? Framing::kResp : Framing::kRaw;
   for (std::int64_t i = 0; scenario_.store.proxy && i < scenario_.clients.processes; ++i) {
@@ -103,7 +133,8 @@ void Rig::make_network() {
     throw std::runtime_error("network in [store] cannot be had here: " + *why_not);
   }
   const std::int64_t clients = scenario_.topology->direct ? scenario_.clients.processes : 0;
-  network_ = std::make_unique<support::ServerNetwork>(static_cast<std::size_t>(nodes_of(scenario_)),
+  const std::int64_t servers = nodes_of(scenario_) * (scenario_.topology->member ? 2 : 1);
+  network_ = std::make_unique<support::ServerNetwork>(static_cast<std::size_t>(servers),
                                                       static_cast<std::size_t>(clients));
 }
 
@@ -164,19 +195,38 @@ std::uint32_t Rig::leader() {
   return 1;
 }
 
-std::uint32_t Rig::follower() {
-  const std::uint32_t first = leader();
-  const auto all = static_cast<std::uint32_t>(nodes_.size());
-  for (std::uint32_t i = 0; i + 1 < all; ++i) {
-    const std::uint32_t node = (first + i) % all + 1;
-    if (nodes_[node - 1]->works()) return node;
+std::uint32_t Rig::follower() { return one_after(leader(), nodes_); }
+
+std::uint32_t Rig::leading_member() const {
+  const Words& question = scenario_.topology->member->leader;
+  for (std::uint32_t node = 1; node <= members_.size(); ++node) {
+    if (members_[node - 1]->works() && members_[node - 1]->says_yes(question)) return node;
   }
-  return first % all + 1;
+  return 1;
+}
+
+std::uint32_t Rig::following_member() const { return one_after(leading_member(), members_); }
+
+std::vector<Node*> Rig::all_nodes() const {
+  std::vector<Node*> all;
+  for (const auto& member : members_) all.push_back(member.get());
+  for (const auto& node : nodes_) all.push_back(node.get());
+  return all;
 }
 
 void Rig::look_after() {
-  for (const auto& node : nodes_) node->look_after();
+  for (Node* const each : all_nodes()) each->look_after();
   if (replica_ != nullptr) replica_->look_after();
+}
+
+void Rig::pause_server(std::uint32_t node) {
+  nodes_.at(node - 1)->pause();
+  if (!members_.empty()) pause_member(node);
+}
+
+void Rig::resume_server(std::uint32_t node) {
+  if (!members_.empty()) resume_member(node);
+  nodes_.at(node - 1)->resume();
 }
 
 void Rig::stop_server(std::uint32_t node, bool with_memory) {
@@ -187,21 +237,68 @@ void Rig::stop_server(std::uint32_t node, bool with_memory) {
   } else {
     server.end();
   }
+  if (!members_.empty()) kill_member(node);
 }
 
 void Rig::start_server(std::uint32_t node, bool with_memory) {
   Node& server = *nodes_.at(node - 1);
   if (!with_memory) server.forget();
+  if (!members_.empty()) {
+    Node& member = *members_.at(node - 1);
+    if (!with_memory) member.forget();
+    member.launch();
+  }
   server.launch();
+  await_ready();
+}
+
+void Rig::start_member(std::uint32_t node) {
+  members_.at(node - 1)->launch();
   await_ready();
 }
 
 void Rig::await_ready() {
   // No node of a cluster is ready while too many others are missing.
-  const bool complete =
-      std::all_of(nodes_.begin(), nodes_.end(), [](const auto& each) { return each->works(); });
-  if (!complete) return;
-  for (const auto& each : nodes_) each->await_ready();
+  const std::vector<Node*> all = all_nodes();
+  if (!std::all_of(all.begin(), all.end(), [](Node* each) { return each->works(); })) return;
+  for (Node* const each : all) each->await_ready();
+}
+
+void Rig::cut_all(const Ways& ways) {
+  for (const auto& [one, other] : ways) network_->cut(one, other);
+}
+
+void Rig::heal_all(const Ways& ways) {
+  for (const auto& [one, other] : ways) network_->heal(one, other);
+}
+
+Rig::Ways Rig::ways_between(std::uint32_t one, std::uint32_t other) const {
+  Ways ways = {{one - 1, other - 1}};
+  if (members_.empty()) return ways;
+  ways.insert(ways.end(), {{one - 1, host_of_member(other)},
+                           {host_of_member(one), other - 1},
+                           {host_of_member(one), host_of_member(other)}});
+  return ways;
+}
+
+Rig::Ways Rig::ways_to_member(std::uint32_t node) const {
+  Ways ways;
+  for (std::size_t server = 0; server < nodes_.size(); ++server) {
+    ways.emplace_back(server, host_of_member(node));
+  }
+  return ways;
+}
+
+void Rig::cut_off(std::uint32_t node) {
+  for (std::uint32_t other = next_to(node); other != node; other = next_to(other)) {
+    cut_all(ways_between(node, other));
+  }
+}
+
+void Rig::rejoin(std::uint32_t node) {
+  for (std::uint32_t other = next_to(node); other != node; other = next_to(other)) {
+    heal_all(ways_between(node, other));
+  }
 }
 
 void Rig::begin_move(std::uint32_t node) const {

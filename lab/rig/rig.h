@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/clock_shift.h"
@@ -45,12 +46,21 @@ class Rig {
   std::uint32_t leader();
   // A node that works and does not lead; the node after the leader if there is none.
   std::uint32_t follower();
-  // Throws NodeFailed if a node has ended by itself.
+  // The same of the nodes' members.
+  std::uint32_t leading_member() const;
+  std::uint32_t following_member() const;
+  // Throws NodeFailed if a node or a member has ended by itself.
   void look_after();
-  void pause_server(std::uint32_t node) { nodes_.at(node - 1)->pause(); }
-  void resume_server(std::uint32_t node) { nodes_.at(node - 1)->resume(); }
+  // Together with the node's member.
+  void pause_server(std::uint32_t node);
+  void resume_server(std::uint32_t node);
   // `with_memory`: the server knows its state again after the next start.
   void stop_server(std::uint32_t node, bool with_memory);
+  // The node's member alone: it is killed, and keeps what is on its disk.
+  void pause_member(std::uint32_t node) { members_.at(node - 1)->pause(); }
+  void resume_member(std::uint32_t node) { members_.at(node - 1)->resume(); }
+  void kill_member(std::uint32_t node) { members_.at(node - 1)->kill(); }
+  void start_member(std::uint32_t node);
   // Returns when all nodes are ready; at once if one of them does not run.
   void await_ready();
   // Returns when the store is ready again, unless other nodes do not run.
@@ -61,11 +71,17 @@ class Rig {
   // Takes all room on the store's small disk; without one, that of the topology's `fill`.
   void fill();
   void make_room();
-  // Cuts the node off from all others, or from the next one only; and ends that.
-  void cut_off(std::uint32_t node) { network_->cut_off(node - 1); }
-  void rejoin(std::uint32_t node) { network_->rejoin(node - 1); }
-  void cut_off_from_next(std::uint32_t node) { network_->cut(node - 1, node % nodes_.size()); }
-  void rejoin_next(std::uint32_t node) { network_->heal(node - 1, node % nodes_.size()); }
+  // Cuts the node off from all others, or from the next one only; and ends that. A node's member
+  // stays with it.
+  void cut_off(std::uint32_t node);
+  void rejoin(std::uint32_t node);
+  void cut_off_from_next(std::uint32_t node) { cut_all(ways_between(node, next_to(node))); }
+  void rejoin_next(std::uint32_t node) { heal_all(ways_between(node, next_to(node))); }
+  // Cuts the member off from all servers and members, or from all servers only; and ends that.
+  void cut_off_member(std::uint32_t node) { network_->cut_off(host_of_member(node)); }
+  void rejoin_member(std::uint32_t node) { network_->rejoin(host_of_member(node)); }
+  void cut_member_from_servers(std::uint32_t node) { cut_all(ways_to_member(node)); }
+  void rejoin_member_to_servers(std::uint32_t node) { heal_all(ways_to_member(node)); }
   // Cuts the way between a client and a node, and ends that. For topologies without proxies.
   void cut_client(std::uint32_t slot, std::uint32_t node) {
     network_->cut(host_of_client(slot), node - 1);
@@ -87,9 +103,23 @@ class Rig {
   void start(const Topology& topology);
   void start_servers(const Topology& topology);
   void start_replica(const Topology& topology);
-  std::unique_ptr<Node> make_node(std::int64_t number) const;
+  // `member`: the member of the node of this number.
+  std::unique_ptr<Node> make_node(std::int64_t number, bool member = false) const;
+  void launch_members(const Topology& topology);
+  std::vector<Node*> all_nodes() const;  // Members first, because servers need them.
   void make_network();
-  // In the network, where the clients stand behind the servers.
+  // Pairs of hosts in the network.
+  using Ways = std::vector<std::pair<std::size_t, std::size_t>>;
+  void cut_all(const Ways& ways);
+  void heal_all(const Ways& ways);
+  Ways ways_between(std::uint32_t one, std::uint32_t other) const;
+  Ways ways_to_member(std::uint32_t node) const;
+  std::uint32_t next_to(std::uint32_t node) const {
+    return node % static_cast<std::uint32_t>(nodes_.size()) + 1;
+  }
+  // In the network, where the members stand behind the servers.
+  std::size_t host_of_member(std::uint32_t node) const { return nodes_.size() + node - 1; }
+  // There, the clients stand behind both.
   std::size_t host_of_client(std::uint32_t slot) const { return network_->size() + slot - 1; }
   std::string url_through(const std::string& hosts, std::uint16_t first) const;
 
@@ -105,6 +135,7 @@ class Rig {
   std::unique_ptr<support::SmallDisk> disk_;
   std::unique_ptr<support::ClockShift> clock_;
   std::unique_ptr<support::ServerNetwork> network_;
+  std::vector<std::unique_ptr<Node>> members_;  // One of each node, or none.
   std::vector<std::unique_ptr<Node>> nodes_;
   std::unique_ptr<Node> replica_;
   std::unique_ptr<support::FaultProxy> replication_;

@@ -54,14 +54,33 @@ std::string what_is_wrong_with(const std::string& topology) {
   return "it was built";
 }
 
+// 'T': stopped; 'Z', or 0 when there is none: gone.
+char state_of(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t name_end = text.rfind(')');
+  return name_end == text.npos ? '\0' : text.at(name_end + 2);
+}
+
+bool becomes(pid_t pid, std::string_view states) {
+  for (int looks = 0; looks < 6000; ++looks) {
+    if (states.find(state_of(pid)) != states.npos) return true;
+    std::this_thread::sleep_for(10ms);
+  }
+  return false;
+}
+
+constexpr std::string_view kGone("Z\0", 2);
+
 class RigTest : public testing::Test {
  protected:
   std::string file(int node, const std::string& name) const {
     return folder_.path() + "/store/node-" + std::to_string(node) + "/" + name;
   }
   // The words of what the teller was told.
-  std::vector<std::string> told(int node) const {
-    std::ifstream stream(file(node, "told"));
+  std::vector<std::string> told(int node) const { return told("node-" + std::to_string(node)); }
+  std::vector<std::string> told(const std::string& node) const {
+    std::ifstream stream(folder_.path() + "/store/" + node + "/told");
     return {std::istream_iterator<std::string>(stream), {}};
   }
   bool exists(int node, const std::string& name) const {
@@ -159,6 +178,66 @@ TEST_F(RigTest, TheLeaderIsWhoSaysSoAndWorks) {
   EXPECT_EQ(rig.follower(), 1U);
 }
 
+// Each node has a member, which tells the same, and the nodes know where those are.
+std::string with_members() {
+  std::string topology = kTeller;
+  topology.replace(topology.find("{peers} $*"), 10, "{peers} {members} $*");
+  return topology +
+         "[member]\ncommand = [\"sh\", \"-c\", \"echo $$ {node}/{nodes} {port} {peers} "
+         ">{folder}/told; exec sleep 1000\"]\nready = [\"test\", \"-s\", \"{folder}/told\"]\n"
+         "peer = \"{node}@{port}\"\nleader = [\"test\", \"-e\", \"{folder}/leads\"]\n";
+}
+
+TEST_F(RigTest, AMemberIsHitAloneOrWithItsNode) {
+  const Scenario scenario = on(with_members(), 3);
+  Rig rig(scenario, folder_.path());
+  const auto pid = [&](const std::string& name) { return std::stoi(told(name).at(0)); };
+  const std::vector<std::string> member = told("member-2");
+  EXPECT_EQ(member.at(1), "2/3");
+  EXPECT_EQ(member.at(3),
+            "1@" + told("member-1").at(2) + ",2@" + member.at(2) + ",3@" + told("member-3").at(2));
+  EXPECT_EQ(told(1).at(4), "127.0.0.1:" + told("member-1").at(2) + ",127.0.0.1:" + member.at(2) +
+                               ",127.0.0.1:" + told("member-3").at(2));
+  EXPECT_EQ(target_names(scenario).at(member_target(scenario, 3)), "member 3");
+
+  std::ofstream(folder_.path() + "/store/member-2/leads");
+  EXPECT_EQ(rig.leading_member(), 2U);
+  EXPECT_EQ(rig.following_member(), 3U);
+  rig.pause_member(3);
+  EXPECT_TRUE(becomes(pid("member-3"), "T"));
+  EXPECT_TRUE(becomes(pid("node-3"), "S"));
+  EXPECT_EQ(rig.following_member(), 1U);
+  rig.resume_member(3);
+  rig.pause_server(1);
+  EXPECT_TRUE(becomes(pid("member-1"), "T"));
+  EXPECT_TRUE(becomes(pid("node-1"), "T"));
+  rig.resume_server(1);
+  EXPECT_TRUE(becomes(pid("member-1"), "S"));
+
+  const pid_t first = pid("member-2");
+  const pid_t server = pid("node-2");
+  rig.kill_member(2);
+  EXPECT_TRUE(becomes(first, kGone));
+  EXPECT_TRUE(becomes(server, "S"));
+  EXPECT_NO_THROW(rig.look_after());
+  std::filesystem::remove(folder_.path() + "/store/member-2/told");  // Makes it ready.
+  rig.start_member(2);
+  const pid_t second = pid("member-2");
+  EXPECT_NE(second, first);
+  rig.stop_server(2, /*with_memory=*/true);
+  EXPECT_TRUE(becomes(second, kGone));
+  rig.start_server(2, /*with_memory=*/true);
+  ::kill(pid("member-3"), SIGKILL);
+  EXPECT_TRUE(becomes(pid("member-3"), kGone));
+  try {
+    rig.look_after();
+    ADD_FAILURE() << "nobody saw it";
+  } catch (const NodeFailed& failure) {
+    EXPECT_STREQ(failure.what(), "the member 3 of the topology 'teller' ended by itself with -9");
+    EXPECT_EQ(failure.log(), folder_.path() + "/member-3.log");
+  }
+}
+
 TEST_F(RigTest, TheLeaderOfSeveralShardsIsThatOfTheNextLocksShard) {
   std::string topology = kTeller;
   topology.insert(topology.find("save ="),
@@ -209,24 +288,6 @@ std::string wrapped(const std::string& server) {
 // A shell that has just made a process by vfork(2) does not count as stopped before that one goes
 // on.
 constexpr char kBehindAShell[] = "sh -c 'echo $$ >{folder}/told; exec sleep 1000'; true";
-
-// 'T': stopped; 'Z', or 0 when there is none: gone.
-char state_of(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t name_end = text.rfind(')');
-  return name_end == text.npos ? '\0' : text.at(name_end + 2);
-}
-
-bool becomes(pid_t pid, std::string_view states) {
-  for (int looks = 0; looks < 6000; ++looks) {
-    if (states.find(state_of(pid)) != states.npos) return true;
-    std::this_thread::sleep_for(10ms);
-  }
-  return false;
-}
-
-constexpr std::string_view kGone("Z\0", 2);
 
 TEST_F(RigTest, AServerBehindAShellIsStoppedAndEndedWithIt) {
   const Scenario scenario = on(wrapped(kBehindAShell) + "save = [\"rm\", \"{folder}/told\"]\n");

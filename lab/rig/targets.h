@@ -10,7 +10,7 @@
 namespace holdfast::lab {
 
 // 0 is the host. 1 to n are the clients by slot; then come their links to the store; then the
-// servers, a replica last.
+// servers, a replica last; then their members.
 inline constexpr std::uint32_t kHost = 0;
 inline std::uint32_t client_target(std::uint32_t slot) { return slot; }
 inline std::uint32_t link_target(const Scenario& scenario, std::uint32_t slot) {
@@ -18,6 +18,10 @@ inline std::uint32_t link_target(const Scenario& scenario, std::uint32_t slot) {
 }
 inline std::uint32_t server_target(const Scenario& scenario, std::uint32_t node = 1) {
   return 2 * static_cast<std::uint32_t>(scenario.clients.processes) + node;
+}
+inline std::uint32_t member_target(const Scenario& scenario, std::uint32_t node) {
+  const auto nodes = static_cast<std::uint32_t>(nodes_of(scenario));
+  return server_target(scenario, nodes + (scenario.store.replica ? 1 : 0) + node);
 }
 
 inline std::vector<std::string> target_names(const Scenario& scenario) {
@@ -32,6 +36,8 @@ inline std::vector<std::string> target_names(const Scenario& scenario) {
   for (std::int64_t i = 1; i <= nodes; ++i) names.push_back(numbered("server", i));
   if (nodes == 0) names.emplace_back("store");
   if (scenario.store.replica) names.push_back(numbered("server", nodes + 1));
+  const bool members = scenario.topology != nullptr && scenario.topology->member;
+  for (std::int64_t i = 1; members && i <= nodes; ++i) names.push_back(numbered("member", i));
   return names;
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 #include <tuple>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -327,6 +328,43 @@ TEST(ScheduleTest, HitsEveryNodeOfAClusterOrTheOneThatIsNamed) {
   const std::vector<Strike> all = schedule(cell);
   ASSERT_GE(all.size(), 3U);
   EXPECT_EQ(all[0].at, all[2].at);
+}
+
+TEST(ScheduleTest, AMemberOfANodeIsHitAlone) {
+  Scenario cell = cell_named(cells_of("holdfast-etcd", 1), "holdfast-etcd-etcd-leader-kill");
+  cell.store.network = true;
+  for (const std::string kind : {"server-pause", "restart", "isolate", "partition"}) {
+    cell.nemeses[0].kind = kind;
+    for (const auto& [target, node] :
+         {std::pair{"member-leader", kLeader}, std::pair{"member-follower", kFollower}}) {
+      cell.nemeses[0].target = target;
+      EXPECT_TRUE(check_again(cell)) << kind << " of " << target;
+      const std::vector<Strike> strikes = schedule(cell);
+      ASSERT_FALSE(strikes.empty());
+      for (const Strike& strike : strikes) {
+        EXPECT_TRUE(strike.member);
+        EXPECT_EQ(strike.node, node);
+      }
+    }
+  }
+  cell.store.network = false;
+  EXPECT_EQ(check_again(cell).error().message(),
+            "the nemesis partition of a member needs network = true in [store]");
+  cell.nemeses[0].kind = "move";
+  EXPECT_NE(check_again(cell).error().message().find("needs move in [server]"), std::string::npos);
+}
+
+TEST(ScheduleTest, WhereNoNodeHasAMemberNoneIsATarget) {
+  Scenario cell = cell_named(matrix_cells(on_a_cluster()), "x-3-nodes-restart");
+  cell.nemeses[0].target = "member-leader";
+  EXPECT_EQ(check_again(cell).error().message(),
+            "target in [[nemesis]] is 'member-leader'; it may be: any, all, leader, follower, or a "
+            "number from 1 to 3");
+  cell = cell_named(cells_of("holdfast-etcd", 1), "holdfast-etcd-etcd-leader-kill");
+  cell.nemeses[0].target = "member-any";
+  EXPECT_EQ(check_again(cell).error().message(),
+            "target in [[nemesis]] is 'member-any'; it may be: any, all, leader, follower, "
+            "member-leader, member-follower, or a number from 1 to 3");
 }
 
 TEST(ScheduleTest, OneWayOfAClientOrOfEachClientIsCut) {

@@ -22,6 +22,7 @@ constexpr char kNameCharacters[] =
 constexpr std::string_view kOfLinks =
     "partition blackhole loss delay hold duplicate reorder drop-replies split reset";
 constexpr std::string_view kOfServers = "server-pause restart restart-empty isolate move";
+constexpr std::string_view kOfMembers = "partition server-pause restart isolate";
 
 bool is_file_name(const std::string& name) {
   return !name.empty() && name.size() <= kLongestName && name.front() != '.' &&
@@ -146,6 +147,17 @@ void check_nemesis(const NemesisSpec& nemesis, const StoreSpec& store, const Top
   }
 }
 
+// No proxy stands between servers and members.
+void check_members_link(const NemesisSpec& nemesis, const StoreSpec& store,
+                        const Complain& complain) {
+  if (!store.network) {
+    complain("the nemesis partition of a member needs network = true in [store]");
+  }
+  if (nemesis.direction != "both") {
+    complain("direction in [[nemesis]] must be both where a member is the target");
+  }
+}
+
 void check_target(const NemesisSpec& nemesis, const Scenario& scenario, const Topology* topology,
                   const Complain& complain) {
   const StoreSpec& store = scenario.store;
@@ -159,6 +171,12 @@ void check_target(const NemesisSpec& nemesis, const Scenario& scenario, const To
   if (target == "any" || target == "all" || (target == "leader" && leads)) return;
   const bool follows = leads && nodes_in(store, topology) > 1;
   if (target == "follower" && follows) return;
+  const bool members = is_among(nemesis.kind, kOfMembers) && nemesis.from == "all" &&
+                       topology != nullptr && topology->member;
+  if (members && (target == "member-leader" || target == "member-follower")) {
+    if (of_links) check_members_link(nemesis, store, complain);
+    return;
+  }
   if (is_number(target, most)) return;
   constexpr std::string_view kNode = "node ";
   const std::int64_t nodes = nodes_in(store, topology);
@@ -169,6 +187,7 @@ void check_target(const NemesisSpec& nemesis, const Scenario& scenario, const To
   }
   complain("target in [[nemesis]] is " + cli::in_quotes(cli::shortened(target)) +
            "; it may be: any, all, " + (leads ? "leader, " : "") + (follows ? "follower, " : "") +
+           (members ? "member-leader, member-follower, " : "") +
            (node ? "node any, node 1 to node " + std::to_string(nodes) + ", " : "") +
            "or a number from 1 to " + std::to_string(most));
 }
@@ -290,6 +309,10 @@ void check_topology(const Topology& topology, const Complain& complain) {
   }
   if (topology.server && topology.server->fill.empty() != topology.server->free.empty()) {
     complain("fill and free in [server] go together");
+  }
+  if (topology.member && !topology.server) complain("[member] needs a [server]");
+  if (topology.member && (topology.member->command.empty() || topology.member->leader.empty())) {
+    complain("[member] needs command and leader");
   }
   if (topology.replica && !topology.server) complain("[replica] needs a [server]");
   if (topology.replica && (topology.replica->follow.empty() || topology.replica->promote.empty())) {

@@ -155,6 +155,17 @@ void fields(Visitor& visit, ServerSpec& server) {
 }
 
 template <typename Visitor>
+void fields(Visitor& visit, MemberSpec& member) {
+  visit("command", member.command, Template{});
+  visit("ready", member.ready, Template{});
+  visit("patience", member.patience, Span{100ms, 10min});
+  visit("ports", member.ports, Names{});
+  visit("peer", member.peer, Template{});
+  visit("between_peers", member.between_peers, Any{});
+  visit("leader", member.leader, Template{});
+}
+
+template <typename Visitor>
 void fields(Visitor& visit, ReplicaSpec& replica) {
   visit("follow", replica.follow, Template{});
   visit("caught_up", replica.caught_up, Template{});

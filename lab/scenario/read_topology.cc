@@ -62,6 +62,7 @@ class TopologyReader {
     std::string base;  // add_base() has read it.
     reader("base", base, Any{});
     fields(reader, topology_);
+    if (const toml::table* member = reader.table("member")) read_member(*member);
     if (const toml::table* server = reader.table("server")) read_server(*server);
     const bool served = topology_.server.has_value();
     std::vector<std::string> known{"folder"};
@@ -91,10 +92,38 @@ class TopologyReader {
   }
 
   std::vector<std::string> known_to_servers() const {
-    std::vector<std::string> known = {"port", "host", "folder", "node", "nodes", "peers", "shards"};
+    std::vector<std::string> known = known_to_all();
+    known.emplace_back("shards");
+    if (topology_.member) known.emplace_back("members");
     const std::vector<std::string>& ports = topology_.server->ports;
     known.insert(known.end(), ports.begin(), ports.end());
     return known;
+  }
+
+  static std::vector<std::string> known_to_all() {
+    return {"port", "host", "folder", "node", "nodes", "peers"};
+  }
+
+  static void check_ports(const ServerSpec& program, const toml::table& table, Reader& reader) {
+    constexpr std::string_view kTaken =
+        "port host hosts folder node nodes peers members primary_port shards shard";
+    const std::vector<std::string> taken = split_words(kTaken);
+    for (const std::string& port : program.ports) {
+      if (std::find(taken.begin(), taken.end(), port) != taken.end()) {
+        reader.fail(*table.get("ports"), "ports", "has the name of something else: " + port);
+      }
+    }
+  }
+
+  void read_member(const toml::table& table) {
+    MemberSpec& member = topology_.member.emplace();
+    Reader reader(table, " in [member]", complaints_);
+    fields(reader, member);
+    reader.finish();
+    check_ports(member, table, reader);
+    std::vector<std::string> known = known_to_all();
+    known.insert(known.end(), member.ports.begin(), member.ports.end());
+    check_placeholders(table, member, std::move(known));
   }
 
   void read_server(const toml::table& table) {
@@ -103,14 +132,7 @@ class TopologyReader {
     fields(reader, server);
     server.files = reader.texts("files");
     reader.finish();
-    for (const std::string& port : server.ports) {
-      constexpr std::string_view kTaken =
-          "port host hosts folder node nodes peers primary_port shards shard";
-      const std::vector<std::string> taken = split_words(kTaken);
-      if (std::find(taken.begin(), taken.end(), port) != taken.end()) {
-        reader.fail(*table.get("ports"), "ports", "has the name of something else: " + port);
-      }
-    }
+    check_ports(server, table, reader);
     check_placeholders(table, server, known_to_servers());
     if (const toml::table* files = table["files"].as_table()) {
       PlaceholderCheck check(*files, known_to_servers(), complaints_);

@@ -62,7 +62,8 @@ struct WorkloadSpec {
 
 struct NemesisSpec {
   std::string kind{};
-  std::string target = "any";      // any, all, or a number: client 2; of servers: node 2, leader.
+  std::string target = "any";      // any, all, or a number: client 2; of servers: node 2, leader,
+                                   // follower, member-leader, member-follower.
   std::string direction = "both";  // partition, blackhole, delay: both, to-server, to-client.
   std::string from = "all";        // isolate, and faults of links: from all nodes, or from one.
   std::string at{};                // kill, pause: at this point of the subject, not by the clock.

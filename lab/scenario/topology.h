@@ -43,6 +43,10 @@ struct ServerSpec {
   bool keeps_everything() const { return keeps == "everything"; }
 };
 
+// A second program of each node, such as a member of the etcd that has the lock servers' journal. A
+// fault of the node's server hits it, too. Where servers have hosts of their own, so has it.
+struct MemberSpec : ServerSpec {};
+
 // A second server that follows the first and can take its place.
 struct ReplicaSpec {
   Words follow{};
@@ -79,6 +83,7 @@ struct Topology {
   // release of the last moment. So it may refuse others for as long.
   bool extends = false;
   std::optional<ServerSpec> server{};
+  std::optional<MemberSpec> member{};
   std::optional<ReplicaSpec> replica{};
   std::vector<Cell> cells{};
   std::string text{};  // The file, as it was read.
@@ -90,7 +95,10 @@ struct Topology {
   }
   // The nodes tell each other their addresses, so they may be on hosts of their own.
   bool can_be_isolated(std::int64_t nodes_of_it) const {
-    return server && nodes_of_it > 1 && server->peer.find("{host}") != std::string::npos;
+    const auto tells_host = [](const ServerSpec& spec) {
+      return spec.peer.find("{host}") != std::string::npos;
+    };
+    return server && nodes_of_it > 1 && tells_host(*server) && (!member || tells_host(*member));
   }
   std::int64_t usual_nodes() const {
     return !server ? 0 : server->nodes.empty() ? 1 : server->nodes.front();

@@ -57,6 +57,23 @@ TEST(TopologyTest, OfAClusterHasSizesPortsFilesAndPeers) {
   EXPECT_TRUE(cell.what.store.proxy);
 }
 
+TEST(TopologyTest, AMemberIsToldOfTheOthersAndServersOfAll) {
+  const std::string served = kHead + "[server]\ncommand = [\"serve\", \"{port}\", \"{members}\"]\n";
+  const std::string member =
+      "[member]\ncommand = [\"m\", \"{raft}\", \"{peers}\"]\nleader = [\"l\"]\n"
+      "ports = [\"raft\"]\npeer = \"{host}:{raft}\"\n";
+  const auto topology = read_topology(served + member, "t.toml");
+  ASSERT_TRUE(topology) << topology.error().message();
+  EXPECT_EQ((*topology)->member->ports, std::vector<std::string>{"raft"});
+  EXPECT_NE(complaint_about(served).find("{members} in command is not known"), std::string::npos);
+  EXPECT_EQ(complaint_about(served + member + "keeps = \"everything\"\n"),
+            "t.toml:10: the key 'keeps' in [member] is not known; there are: command, ready, "
+            "patience, ports, peer, between_peers, leader");
+  EXPECT_EQ(complaint_about(served + "[member]\nleader = [\"l\", \"{shards}\"]\n"),
+            "t.toml:6: {shards} in leader is not known; there are: {port}, {host}, {folder}, "
+            "{node}, {nodes}, {peers}");
+}
+
 TEST(TopologyTest, AVariantHasWhatItsBaseHasAndItDoesNotSay) {
   const auto variant = read_topology(
       "base = \"holdfast-etcd\"\nname = \"mine\"\n[server]\nshards = 4\n[server.files]\n"
@@ -123,6 +140,8 @@ TEST(TopologyTest, WhatDoesNotFitTogetherIsRefused) {
   says(whole + "nodes = [3]\npeer = \"{peers}\"\n", "cannot hold {peers}");
   says(whole + "ports = [\"node\"]\n", "has the name of something else: node");
   says(whole + "[server.files]\n\"../x\" = \"\"\n", "'../x' in [server.files] is not a file name");
+  says(whole + "[member]\ncommand = [\"m\"]\n", "[member] needs command and leader");
+  says("name = \"x\"\nurl = \"x:\"\n[member]\ncommand = [\"m\"]\n", "[member] needs a [server]");
   says(whole + "[replica]\nfollow = [\"f\"]\n", "[replica] needs follow and promote");
   says("name = \"x\"\nurl = \"x:\"\nwall_clock = \"server\"\n", "there is no [server]");
   says("one_process = true\n" + whole, "one_process is for a store without a [server]");
