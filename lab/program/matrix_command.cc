@@ -80,15 +80,23 @@ bool must_show_something(const Scenario& cell) {
   return std::find(cell.expect.begin(), cell.expect.end(), Expected::kMust) != cell.expect.end();
 }
 
+// The column of names fits the longest one, with a gap behind it.
+std::size_t width_of(const std::vector<Scenario>& cells) {
+  std::size_t longest = 30;
+  for (const Scenario& cell : cells) longest = std::max(longest, cell.name.size());
+  return longest + 2;
+}
+
 int print_table(const std::vector<Scenario>& cells, const std::vector<Row>& rows) {
   bool fine = true;
+  const std::size_t width = width_of(cells);
   std::cout << "\n"
-            << padded("cell", 32) << padded("runs", 6) << padded("acquisitions", 14)
+            << padded("cell", width) << padded("runs", 6) << padded("acquisitions", 14)
             << padded("faults", 8) << "violations\n";
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const bool ok = fits(cells[i], rows[i]);
     fine &= ok;
-    std::cout << padded(cells[i].name, 32) << padded(std::to_string(rows[i].runs), 6)
+    std::cout << padded(cells[i].name, width) << padded(std::to_string(rows[i].runs), 6)
               << padded(std::to_string(rows[i].acquisitions), 14)
               << padded(std::to_string(rows[i].faults), 8) << violations_of(cells[i], rows[i])
               << (ok ? "" : "   NOT OK") << "\n";

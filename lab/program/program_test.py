@@ -392,7 +392,9 @@ class ProgramTest(unittest.TestCase):
                 self.assertEqual(told, 1, done.stderr)
 
     def test_what_a_topology_needs_and_is_not_there_is_told(self):
-        path = self.topology(of_the_guide().replace("redis-server", "rediss-server"))
+        long = "a-cell-with-a-very-lengthy-name"
+        path = self.topology(of_the_guide().replace("redis-server", "rediss-server") +
+                             f'[[cell]]\nname = "{long}"\n')
         status, said, told = call("matrix", "-q", "--topology", path, "--rounds", "1")
         self.assertEqual(status, 125)
         missing = "rediss-server of the topology 'my-redis' is not installed"
@@ -400,6 +402,7 @@ class ProgramTest(unittest.TestCase):
         # A cell that fails is a row, and the others are run.
         self.assertRegex(said, "my-redis-calm .* failed: " + missing)
         self.assertRegex(said, "my-redis-wiped .* failed: " + missing)
+        self.assertRegex(said, f"my-redis-{long}  0 .* failed: " + missing)
 
     def test_help_has_a_page_for_every_command(self):
         for command in ("run", "matrix", "check", "exhibits"):
