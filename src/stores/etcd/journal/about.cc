@@ -49,21 +49,10 @@ std::string EtcdJournal::about_text(const About& about) {
          std::to_string(about.entries);
 }
 
-void EtcdJournal::judge_opening(About& about, bool began, bool log_began_anew) {
-  opening_ = {};
-  opening_.began = began;
-  // A paused leader counts by its own clock, which may run apart from this one.
-  opening_.old_leader = about.longest + about.longest / 100;
-  if (began || (about.cluster == cluster_ && !log_began_anew)) return;
-  opening_.known = about.waits_in == cluster_ && !log_began_anew;
-  opening_.restored = log_began_anew ? "etcd's log began anew: a snapshot of it was restored"
-                      : opening_.known || about.cluster == 0
-                          ? "the wait after a snapshot was put back has not ended"
-                          : "it was written in another etcd cluster";
-  // Whoever opens it next has to find the same, until it is settled.
-  if (log_began_anew) about.cluster = 0;
-  if (!opening_.known) about.wait = {};
-  begin_wait(about);
+// The log's of the member that has just told its revision: members may be behind each other.
+std::uint64_t EtcdJournal::count_entries(std::uint64_t member) {
+  const auto status = ask(wire::StatusRequest(), kReading, /*reads_only=*/true);
+  return status && status->header().member_id() == member ? status->raftindex() : 0;
 }
 
 void EtcdJournal::begin_wait(About& about) {

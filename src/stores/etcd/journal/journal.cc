@@ -1,7 +1,6 @@
 #include "src/stores/etcd/journal/journal.h"
 
 #include <algorithm>
-#include <future>
 #include <sstream>
 #include <utility>
 
@@ -28,7 +27,6 @@ constexpr std::chrono::milliseconds kAttempt = 500ms;
 // A proof of the lead is late when it has been due for so long: an attempt, and the time in which a
 // service looks whether it has to make one.
 constexpr std::chrono::milliseconds kOverdue = 2 * kAttempt;
-constexpr std::chrono::milliseconds kReading = 5s;
 constexpr std::chrono::milliseconds kGoodbye = 1s;
 constexpr std::chrono::milliseconds kAskEvery = 10s;
 constexpr std::string_view kParts = "PARTS ";
@@ -123,18 +121,6 @@ EtcdJournal::~EtcdJournal() {
     static_cast<void>(ask(std::move(revoke), kGoodbye));
   }
   rpc_->close();
-}
-
-template <typename Request>
-Result<typename Method<Request>::Response> EtcdJournal::ask(Request request,
-                                                            std::chrono::milliseconds limit,
-                                                            bool reads_only) {
-  using Response = typename Method<Request>::Response;
-  const auto told = std::make_shared<std::promise<Result<Response>>>();
-  auto answer = told->get_future();
-  rpc_->call(std::move(request), How{BootClock::now() + limit, reads_only, std::nullopt},
-             [told](Result<Response> result) { told->set_value(std::move(result)); });
-  return answer.get();
 }
 
 // A member that stood still may answer with old data (etcd #20418), but not at a revision that it
@@ -269,10 +255,21 @@ Result<bool> EtcdJournal::try_to_lead() {
   return take_lead(std::move(next));
 }
 
-// The log's of the member that has just told its revision: members may be behind each other.
-std::uint64_t EtcdJournal::count_entries(std::uint64_t member) {
-  const auto status = ask(wire::StatusRequest(), kReading, /*reads_only=*/true);
-  return status && status->header().member_id() == member ? status->raftindex() : 0;
+void EtcdJournal::judge_opening(About& about, bool began, bool log_began_anew) {
+  opening_ = {};
+  opening_.began = began;
+  // A paused leader counts by its own clock, which may run apart from this one.
+  opening_.old_leader = about.longest + about.longest / 100;
+  if (began || (about.cluster == cluster_ && !log_began_anew)) return;
+  opening_.known = about.waits_in == cluster_ && !log_began_anew;
+  opening_.restored = log_began_anew ? "etcd's log began anew: a snapshot of it was restored"
+                      : opening_.known || about.cluster == 0
+                          ? "the wait after a snapshot was put back has not ended"
+                          : "it was written in another etcd cluster";
+  // Whoever opens it next has to find the same, until it is settled.
+  if (log_began_anew) about.cluster = 0;
+  if (!opening_.known) about.wait = {};
+  begin_wait(about);
 }
 
 Result<bool> EtcdJournal::take_lead(About next) {

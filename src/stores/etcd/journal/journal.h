@@ -27,10 +27,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <future>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "holdfast/result.h"
 #include "src/base/clock.h"
@@ -116,6 +119,7 @@ class EtcdJournal final : public port::Journal {
 
  private:
   static constexpr std::uint64_t kRoom = 100'000;
+  static constexpr std::chrono::milliseconds kReading{5'000};
 
   struct About {
     std::string id;
@@ -219,5 +223,17 @@ class EtcdJournal final : public port::Journal {
   std::string leader_text_ HOLDFAST_GUARDED_BY(mutex_);
   std::uint64_t watch_ = 0;
 };
+
+template <typename Request>
+Result<typename Method<Request>::Response> EtcdJournal::ask(Request request,
+                                                            std::chrono::milliseconds limit,
+                                                            bool reads_only) {
+  using Response = typename Method<Request>::Response;
+  const auto told = std::make_shared<std::promise<Result<Response>>>();
+  auto answer = told->get_future();
+  rpc_->call(std::move(request), How{base::BootClock::now() + limit, reads_only, std::nullopt},
+             [told](Result<Response> result) { told->set_value(std::move(result)); });
+  return answer.get();
+}
 
 }  // namespace holdfast::stores::etcd
