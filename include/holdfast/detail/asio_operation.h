@@ -2,6 +2,7 @@
 // its executor. Not for programs: it may change with any version.
 //
 // Guarantee: the handler runs once, on its executor, in a turn of its own.
+// Not guaranteed: an order among the handlers of several calls.
 // Thread-safety: complete() may be called on several threads; the first outcome counts. Ownership:
 // in the memory of the handler's associated allocator.
 // Source: docs/design/0006-async.md.

@@ -82,7 +82,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // From the first call on nothing is read, written or told.
   void close();
   bool closed() const { return !stream_.is_open(); }
-  // Also where that has not been read yet, because the loop or a commit took so long.
+  // Also where that has not been read yet, because the loop or a commit took so long. Not noticed:
+  // who closed less than a second after the last byte.
   bool was_given_up() const { return closed() || stream_.was_given_up(kGivenUp); }
   // Reads no more requests.
   void stop_reading() { draining_ = true; }

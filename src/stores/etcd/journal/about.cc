@@ -62,6 +62,14 @@ void EtcdJournal::begin_wait(About& about) {
   opening_.waited = about.wait.waited;
 }
 
+// Another copy was put back. The next start must find that, too, until settle().
+void EtcdJournal::begin_wait_anew(About& about) {
+  opening_.known = false;
+  about.cluster = 0;
+  about.wait = {};
+  begin_wait(about);
+}
+
 bool EtcdJournal::note_is_due(base::BootInstant now) const {
   return leader_ != 0 && about_.waits_in != 0 && now - noted_ >= settings_.between_notes;
 }

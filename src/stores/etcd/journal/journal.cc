@@ -261,13 +261,12 @@ void EtcdJournal::judge_opening(About& about, bool began, bool log_began_anew) {
   // A paused leader counts by its own clock, which may run apart from this one.
   opening_.old_leader = about.longest + about.longest / 100;
   if (began || (about.cluster == cluster_ && !log_began_anew)) return;
-  opening_.known = about.waits_in == cluster_ && !log_began_anew;
+  opening_.known = about.waits_in == cluster_;
   opening_.restored = log_began_anew ? "etcd's log began anew: a snapshot of it was restored"
                       : opening_.known || about.cluster == 0
                           ? "the wait after a snapshot was put back has not ended"
                           : "it was written in another etcd cluster";
-  // Whoever opens it next has to find the same, until it is settled.
-  if (log_began_anew) about.cluster = 0;
+  if (log_began_anew) return begin_wait_anew(about);
   if (!opening_.known) about.wait = {};
   begin_wait(about);
 }
@@ -307,10 +306,7 @@ Result<bool> EtcdJournal::take_lead(About next) {
   leads(revision, revision, sent);
   if (settings_.seen->went_back(lineage(), revision)) {
     opening_.restored = "etcd's revision went back: a snapshot of it was put back";
-    // Whoever opens it next has to find the same, until it is settled.
-    about_.cluster = 0;
-    about_.wait = {};
-    begin_wait(about_);
+    begin_wait_anew(about_);
     if (!put_about()) return Error(Errc::kUnavailable, reason_);
   }
   return true;

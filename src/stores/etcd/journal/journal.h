@@ -157,6 +157,7 @@ class EtcdJournal final : public port::Journal {
   port::Commit note_wait();
   // The wait of a copy that was put back begins, or goes on.
   void begin_wait(About& about);
+  void begin_wait_anew(About& about);
   void leads(std::int64_t created, std::int64_t revision, base::BootInstant sent);
   static Result<About> parse_about(const wire::RangeResponse& range);
   static std::string about_text(const About& about);

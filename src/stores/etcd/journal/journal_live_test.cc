@@ -422,6 +422,11 @@ TEST_F(EtcdJournalPutBackTest, ARevisionThatWentBackIsARestoredJournal) {
     EXPECT_NE(two->opening().restored.find("went back"), std::string::npos);
     EXPECT_EQ(two->last().value(), 1U);
   }
+  // Once more, during the wait.
+  save();
+  { ASSERT_TRUE(next_leader()->opening().known); }
+  put_back();
+  { EXPECT_FALSE(next_leader()->opening().known); }
   {
     const JournalPtr three = next_leader();
     EXPECT_FALSE(three->opening().restored.empty()) << "until it is settled";
