@@ -8,6 +8,9 @@
 namespace holdfast::stores::redis {
 namespace {
 
+// With so many requests under way another one joins them, which halves the work of the server.
+constexpr std::size_t kCrowd = 8;
+
 std::unique_ptr<Pipeline> make_confirmed(const Connections::Setup& setup, const RemotePtr& remote) {
   if (!setup.confirmation.wanted()) return nullptr;
   PipelineOptions options;
@@ -97,6 +100,7 @@ std::optional<Result<std::vector<Reply>>> Connections::call_here(const ScriptCal
                                                                  base::BootInstant deadline,
                                                                  const std::string& before,
                                                                  const std::string& after) {
+  if (pipeline_.under_way() >= kCrowd) return std::nullopt;
   auto turn = direct_.try_take();
   if (!turn) return std::nullopt;
   const std::size_t at = before.empty() ? 0 : 1;

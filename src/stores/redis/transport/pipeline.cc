@@ -59,6 +59,7 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   void close();
   void abandon() noexcept;
   bool connected() const noexcept { return connected_.load(std::memory_order_relaxed); }
+  std::size_t under_way() const noexcept { return under_way_.load(std::memory_order_relaxed); }
   const std::string& missing() const noexcept { return missing_; }
   Counts counts() const noexcept;
 
@@ -101,6 +102,7 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
 
   Inbox inbox_;
   std::atomic<std::size_t> queued_bytes_{0};
+  std::atomic<std::size_t> under_way_{0};
   std::atomic<bool> closed_{false};
   std::atomic<bool> connected_{false};
   std::atomic<bool> busy_{false};      // Answers are outstanding, so the loop need not be woken.
@@ -156,6 +158,7 @@ void Pipeline::Impl::send(Command command, BootInstant deadline, port::Done<Repl
         {Errc::kQueueFull, where_ + ": requests for " + std::to_string(options_.max_queued_bytes) +
                                " bytes are under way already: send fewer at a time"});
   }
+  under_way_.fetch_add(1, std::memory_order_relaxed);
   const Inbox::Pushed pushed = inbox_.push(operation);
   if (pushed != Inbox::Pushed::kClosed) {
     const bool enough = fresh_.fetch_add(1) + 1 == Turns::kWorthAWrite;
@@ -165,6 +168,7 @@ void Pipeline::Impl::send(Command command, BootInstant deadline, port::Done<Repl
     if (wake) asio::post(io_, [self = shared_from_this()] { self->drain(); });
     return;
   }
+  under_way_.fetch_sub(1, std::memory_order_relaxed);
   queued_bytes_.fetch_sub(cost, std::memory_order_relaxed);
   refuse(std::move(operation->done), closed_error(where_));
 }
@@ -273,6 +277,7 @@ void Pipeline::Impl::ask_replicas() {
     operation->done = std::move(done);
     operation->end = given_to_link_ + out_.size();
     operation->confirms = true;
+    under_way_.fetch_add(1, std::memory_order_relaxed);
     queued_bytes_.fetch_add(operation->cost(), std::memory_order_relaxed);
     sent_.push(std::move(operation));
   };
@@ -449,6 +454,7 @@ void Pipeline::Impl::fail_all(OperationList& operations, const Error& why) {
 }
 
 void Pipeline::Impl::complete(std::unique_ptr<Operation> operation, Result<Reply> result) {
+  under_way_.fetch_sub(1, std::memory_order_relaxed);
   queued_bytes_.fetch_sub(operation->cost(), std::memory_order_relaxed);
   operation->done(std::move(result));
 }
@@ -546,6 +552,8 @@ void Pipeline::send(Command command, BootInstant deadline, port::Done<Reply> don
 
 const std::string& Pipeline::missing() const noexcept { return impl_->missing(); }
 bool Pipeline::connected() const noexcept { return impl_->connected(); }
+
+std::size_t Pipeline::under_way() const noexcept { return impl_->under_way(); }
 Pipeline::Counts Pipeline::counts() const noexcept { return impl_->counts(); }
 void Pipeline::close() { impl_->close(); }
 

@@ -78,6 +78,8 @@ class Pipeline {
   const std::string& missing() const noexcept;
 
   bool connected() const noexcept;
+  // How many operations wait for their outcome; a hint.
+  std::size_t under_way() const noexcept;
 
   // For tests and `doctor`: the number of writes, bytes and connections so far.
   struct Counts {
