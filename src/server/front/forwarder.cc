@@ -49,7 +49,7 @@ LeaderLinkPtr Forwarder::link(Connection& connection, const std::string& leader)
   LeaderLinkPtr& known = connection.links[leader];
   if (known != nullptr) return known;
   LeaderLinkPtr made = known = std::make_shared<LeaderLink>(
-      LinkTools{io_, ready_, alarms_, tls_, gate_, scratch_, patience_},
+      LinkTools{{io_, ready_, tls_, gate_}, alarms_, scratch_, patience_},
       connection.shared_from_this(), leader);
   made->open();
   return made;

@@ -1,9 +1,7 @@
 // A front that does not lead, with a leader in this process, or one that the test plays.
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <future>
@@ -23,6 +21,7 @@
 #include "src/server/testing/access_rig.h"
 #include "src/server/testing/allocated.h"
 #include "src/server/testing/plain_client.h"
+#include "src/server/testing/played_server.h"
 #include "src/server/testing/stand_in.h"
 #include "tests/support/eventually.h"
 #include "tests/support/loopback.h"
@@ -37,52 +36,18 @@ using testing::Socket;
 using testing::StandIn;
 
 // A leader that does as the test says.
-class PlayedLeader {
+class PlayedLeader : public testing::PlayedServer {
  public:
-  PlayedLeader() : socket_(support::listen_on_loopback(port_.number())) {}
-  ~PlayedLeader() {
-    hang_up();
-    ::close(socket_);
-  }
-  std::string address() const { return "127.0.0.1:" + std::to_string(port_.number()); }
   // Greets the next connection of the front.
   void greet() {
     hear_greeting();
     answer_greeting();
   }
   void hear_greeting() {
-    connection_ = accept();
+    accept();
     receive_until("forwarded");
   }
   void answer_greeting() const { say("*0\r\n+OK\r\n"); }
-  int accept() const {
-    pollfd entry{socket_, POLLIN, 0};
-    EXPECT_EQ(::poll(&entry, 1, 60'000), 1);
-    return ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
-  }
-  std::string receive_until(const std::string& word) {
-    std::string all;
-    std::array<char, 65'536> bytes{};
-    while (all.find(word) == std::string::npos) {
-      const ssize_t got = ::recv(connection_, bytes.data(), bytes.size(), 0);
-      if (got <= 0) break;
-      all.append(bytes.data(), static_cast<std::size_t>(got));
-    }
-    EXPECT_NE(all.find(word), std::string::npos) << all;
-    return all;
-  }
-  void say(std::string_view bytes) const {
-    EXPECT_EQ(::send(connection_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(bytes.size()));
-  }
-  void hang_up() {
-    if (connection_ >= 0) ::close(std::exchange(connection_, -1));
-  }
-
- private:
-  support::ReservedPort port_;
-  int socket_;
-  int connection_ = -1;
 };
 
 // Nothing ends by the time that it takes.

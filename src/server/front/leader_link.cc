@@ -6,21 +6,15 @@
 #include <utility>
 #include <vector>
 
-#include <asio/connect.hpp>
-#include <asio/io_context.hpp>
-#include <asio/ip/address.hpp>
-
 #include "src/base/empty_buffer.h"
 #include "src/server/front/reply_writer.h"
 
 namespace holdfast::server {
 namespace {
 
-using asio::ip::tcp;
 using base::BootClock;
 using port::SocketIo;
 
-constexpr std::uint16_t kPort = 7420;
 constexpr std::size_t kLongestReply = std::size_t{1} << 20U;
 constexpr std::size_t kReadAtOnce = 64 * 1'024;
 constexpr std::size_t kKept = 64 * 1'024;
@@ -58,8 +52,6 @@ LeaderLink::LeaderLink(const LinkTools& tools, const ConnectionPtr& client, std:
     : tools_(tools),
       client_(client),
       leader_(std::move(leader)),
-      resolver_(tools.io),
-      socket_(tools.io),
       reader_(kLongestReply),
       protocol_(client->protocol),
       name_(client->name),
@@ -68,52 +60,12 @@ LeaderLink::LeaderLink(const LinkTools& tools, const ConnectionPtr& client, std:
       out_(hello_of(*client) + request_bytes({"HF1", "forwarded", "0"})) {}
 
 void LeaderLink::open() {
-  const auto place = port::parse_endpoint(leader_, {"", kPort}, "the leader's address");
-  if (!place) return end(place.error().message());
-  place_ = *place;
-  std::error_code error;
-  const auto address = asio::ip::make_address(place_.host, error);
-  if (!error) {
-    const tcp::endpoint there(address, place_.port);
-    return connect(tcp::resolver::results_type::create(there, place_.host, ""));
-  }
-  resolver_.async_resolve(place_.host, std::to_string(place_.port),
-                          [self = shared_from_this()](std::error_code failed, const auto& found) {
-                            if (self->state_ == State::kClosed) return;
-                            failed ? self->end("its name is not known: " + failed.message())
-                                   : self->connect(found);
-                          });
-}
-
-void LeaderLink::connect(const tcp::resolver::results_type& places) {
-  asio::async_connect(socket_, places,
-                      [self = shared_from_this()](std::error_code error, const tcp::endpoint&) {
-                        if (self->state_ == State::kClosed) return;
-                        if (error) return self->end(error.message());
-                        std::error_code ignored;
-                        self->socket_.set_option(tcp::no_delay(true), ignored);
-                        self->socket_.non_blocking(true, ignored);
-                        const int fd = self->socket_.release(error);
-                        error ? self->end(error.message()) : self->on_socket(fd);
-                      });
-}
-
-void LeaderLink::on_socket(int fd) {
-  if (tools_.tls == nullptr) return begin(Stream(tools_.ready, fd, nullptr));
-  auto session = tools_.tls->session_to(fd, place_.host);
-  if (session == nullptr || tools_.gate == nullptr) {
-    Stream closes(tools_.ready, fd, nullptr);
-    return end("no TLS session can be begun");
-  }
-  tools_.gate->shake_hands(
-      fd, std::move(session),
-      [self = shared_from_this()](int done, std::unique_ptr<port::TlsSession> tls) {
-        if (done < 0) {
-          return self->end("the TLS handshake failed; does --tls-ca vouch for its certificate?");
-        }
-        Stream stream(self->tools_.ready, done, std::move(tls));
-        if (self->state_ == State::kConnecting) self->begin(std::move(stream));
-      });
+  dial_ = std::make_shared<Dial>(tools_.dial, [weak = weak_from_this()](Result<Stream> stream) {
+    const auto self = weak.lock();
+    if (self == nullptr || self->state_ == State::kClosed) return;
+    stream ? self->begin(*std::move(stream)) : self->end(stream.error().message());
+  });
+  dial_->start(leader_);
 }
 
 void LeaderLink::begin(Stream stream) {
@@ -287,9 +239,7 @@ void LeaderLink::close() {
   out_.clear();
   sent_ = 0;
   count_unsent(0);
-  resolver_.cancel();
-  std::error_code ignored;
-  socket_.close(ignored);
+  if (dial_) dial_->close();
   if (stream_) stream_->close();
 }
 

@@ -23,26 +23,18 @@
 #include <string>
 #include <string_view>
 
-#include <asio/ip/tcp.hpp>
-
 #include "src/base/clock.h"
 #include "src/port/alarms.h"
-#include "src/port/service/server_tls.h"
-#include "src/port/url_parts.h"
-#include "src/server/access/gate.h"
 #include "src/server/front/connection.h"
-#include "src/server/front/ready_set.h"
+#include "src/server/front/dial.h"
 #include "src/server/front/reply_splitter.h"
 #include "src/server/front/stream.h"
 
 namespace holdfast::server {
 
 struct LinkTools {
-  asio::io_context& io;
-  std::shared_ptr<ReadySet> ready;
+  DialTools dial;
   port::Alarms& alarms;
-  port::ServerTlsPtr tls;              // Null: the servers speak plain text.
-  Gate* gate;                          // Null without users and TLS.
   std::string& scratch;                // A place to read into, for the moment.
   std::chrono::milliseconds patience;  // For an answer.
 };
@@ -69,8 +61,6 @@ class LeaderLink : public std::enable_shared_from_this<LeaderLink> {
     std::string bytes{};  // Until it is open.
   };
 
-  void connect(const asio::ip::tcp::resolver::results_type& places);
-  void on_socket(int fd);
   void begin(Stream stream);
   void on_greeting(std::string_view reply);
   void keep_up_with(const Connection& client);
@@ -87,9 +77,7 @@ class LeaderLink : public std::enable_shared_from_this<LeaderLink> {
   LinkTools tools_;
   const std::weak_ptr<Connection> client_;
   const std::string leader_;
-  port::Endpoint place_;
-  asio::ip::tcp::resolver resolver_;
-  asio::ip::tcp::socket socket_;  // Until it is connected.
+  std::shared_ptr<Dial> dial_;
   std::optional<Stream> stream_;
   State state_ = State::kConnecting;
   std::string failure_;  // The answer to each request, if it could not be opened.
