@@ -148,6 +148,7 @@ struct ServerMember {
   // It has led or stood by since then, by its own wall clock. The epoch: not known.
   std::chrono::system_clock::time_point since{};
   std::uint32_t shards = 0;  // It leads so many.
+  std::string http{};        // Where other servers reach its HTTP port; empty: none is known.
   // service_members(): why it did not answer at this address; empty: it did. The rest is what the
   // list has: a server that has died stays on it for some seconds.
   std::string trouble{};

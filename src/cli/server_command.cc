@@ -242,6 +242,7 @@ int show_members(const ServerToolOptions& options, const std::vector<ServerMembe
                                {"version", each.version},
                                {"leads", each.leads},
                                {"shards", each.shards},
+                               {"http", each.http},
                                {"since", since},
                                {"trouble", each.trouble},
                                {"refused", each.refused}});

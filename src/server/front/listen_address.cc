@@ -88,6 +88,19 @@ Result<void> check_advertised(const std::string& address) {
                    "name or IP address of this host and the port that it listens on");
 }
 
+std::string http_address_for_others(const std::string& http, const std::string& listen,
+                                    const std::string& advertise) {
+  if (http.empty()) return {};
+  const auto is_local = [](const std::string& address) {
+    return address.starts_with("127.") || address.starts_with("[::1]");
+  };
+  // The main port is for other hosts, and this one is not.
+  if (is_local(http) && !is_local(listen)) return {};
+  const bool of_any = http.starts_with("0.0.0.0:") || http.starts_with("[::]:");
+  const std::string& host = !advertise.empty() ? advertise : of_any ? listen : http;
+  return host.substr(0, host.rfind(':')) + http.substr(http.rfind(':'));
+}
+
 Result<void> open_port(tcp::acceptor& acceptor, const std::string& address, const FrontDoor& door,
                        const std::string& option) {
   const auto endpoint = parse_address(address, door);

@@ -25,6 +25,11 @@ Result<asio::ip::tcp::endpoint> parse_address(const std::string& text, const Fro
 // ServerOptions::advertise: clients and other servers connect to it. Errors: kInvalidArgument.
 Result<void> check_advertised(const std::string& address);
 
+// Where other servers reach the HTTP port that listens on `http`, of a server whose main port
+// listens on `listen`, and which tells `advertise` of itself if that is not empty. Empty: nowhere.
+std::string http_address_for_others(const std::string& http, const std::string& listen,
+                                    const std::string& advertise);
+
 // Opens the port. `option` names it in messages ("--listen").
 // Errors: as parse_address(); kUnavailable (the port is in use, or the address another host's),
 // kPermissionDenied.

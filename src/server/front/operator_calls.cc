@@ -21,6 +21,7 @@ void append_member(std::string& out, const ServerMember& member) {
       {"version", member.version},
       {"leads", member.leads ? "1" : "0"},
       {"shards", std::to_string(member.shards)},
+      {"http", member.http},
       {"since", std::to_string(since.count())}};
   append_array(out, 2 * std::size(fields));
   for (const auto& [name, value] : fields) {

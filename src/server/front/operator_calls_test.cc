@@ -43,7 +43,7 @@ TEST_F(OperatorCallsTest, AreForAdmins) {
   EXPECT_EQ(app->ask(kDrain), "-NOPERM user 'app' is no admin\r\n");
   EXPECT_FALSE(drained);
   const auto ops = as("ops");
-  EXPECT_TRUE(ops->ask(kMembers).starts_with("*1\r\n*10\r\n"));
+  EXPECT_TRUE(ops->ask(kMembers).starts_with("*1\r\n*12\r\n"));
   EXPECT_EQ(ops->ask(kDrain), "+OK\r\n");
   EXPECT_TRUE(drained);
 }

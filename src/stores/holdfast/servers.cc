@@ -258,6 +258,7 @@ ServerMember member_of(const redis::Reply& fields) {
     const std::string& value = fields.items[at + 1].text;
     if (name == "address") member.address = value;
     if (name == "version") member.version = value;
+    if (name == "http") member.http = value;
     if (name == "leads") member.leads = value == "1";
     if (name == "shards") {
       member.shards = ::holdfast::detail::parse_number<std::uint32_t>(value).value_or(0);

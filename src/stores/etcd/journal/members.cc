@@ -25,7 +25,8 @@ constexpr int kEntryFormat = 1;
 std::string entry_text(const ServerMember& self) {
   const auto since = std::chrono::duration_cast<milliseconds>(self.since.time_since_epoch());
   return std::to_string(kEntryFormat) + (self.leads ? " 1 " : " 0 ") +
-         std::to_string(since.count()) + ' ' + self.version;
+         std::to_string(since.count()) + ' ' + self.version +
+         (self.http.empty() ? "" : ' ' + self.http);
 }
 
 // An entry in another format tells its address alone.
@@ -41,6 +42,7 @@ ServerMember member_of(std::string address, const std::string& text,
   words >> format >> leads >> since >> version;
   if (!words || format != kEntryFormat) return member;
   member.version = std::move(version);
+  words >> member.http;
   const auto led = std::count(leaders.begin(), leaders.end(), member.address);
   member.leads = leads && led > 0;
   if (member.leads) member.shards = static_cast<std::uint32_t>(led);

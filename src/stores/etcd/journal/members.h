@@ -2,7 +2,7 @@
 // (docs/design/0072-server-members-and-drain.md).
 //
 //   <prefix>hf1/j/m/<address>     the format, whether it leads, since when (ms since 1970), its
-//                                 version
+//                                 version, the address of its HTTP port if it has one
 //
 // Guarantee: as port::Members. Whether a server leads is what it says itself and a leader key of
 // the journal says, too. So a leader that stands still is not told beside its follower.

@@ -200,6 +200,20 @@ TEST_F(EtcdMembersTest, EntriesOfAnotherFormatAreToldByTheirAddress) {
   EXPECT_EQ(listed(*one)->front().version, "");
 }
 
+// An entry of before has no address of HTTP, and a server of before reads no further than its own.
+TEST_F(EtcdMembersTest, TheAddressOfHttpIsToldWhereThereIsOne) {
+  const MembersPtr with = make_members(url());
+  with->announce({"with:1", "1.2.3", false, Instant(5s), 0, "with:2"});
+  const MembersPtr without = one_of_them("without:1");
+  etcd_.etcdctl({"put", "team/hf1/j/m/before:1", "1 0 5000 1.2.3"});
+  EXPECT_TRUE(eventually([&] { return text_of(*with) == "before:1 with:1 without:1"; }));
+  const auto found = listed(*with);
+  ASSERT_TRUE(found && found->size() == 3);
+  EXPECT_EQ((*found)[0].http + "," + (*found)[1].http + "," + (*found)[2].http, ",with:2,");
+  EXPECT_EQ((*found)[0].version, "1.2.3");
+  EXPECT_TRUE(has(etcd_.etcdctl({"get", "team/hf1/j/m/with:1"}), "\n1 0 5000 1.2.3 with:2\n"));
+}
+
 TEST_F(EtcdMembersTest, AnEtcdThatIsAwayHoldsNothingUp) {
   MembersPtr one = one_of_them("one:1");
   EXPECT_TRUE(eventually([&] { return text_of(*one) == "one:1"; }));
