@@ -88,7 +88,7 @@ struct ServerOptions {
   std::string tls_cert{};
   std::string tls_key{};
   // On a shared journal with TLS: the certificates, in PEM, that vouch for the other servers' ones,
-  // to which this server forwards requests of lock libraries. Empty: the system's.
+  // to which this server forwards requests. Empty: the system's.
   std::string tls_ca{};
   // Beyond loopback without TLS: passwords and locks can be read and changed on the way, unless the
   // network itself encrypts.

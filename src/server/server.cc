@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -178,6 +179,7 @@ struct Server::Impl final : server::ShardOwner {
       http_address = http.address();
     }
     told = options.advertise.empty() ? address : options.advertise;
+    http_told = server::http_address_for_others(http_address, address, options.advertise);
     front.tell_address(told);
     http.tell_address(told);
     if (shared) join_members();
@@ -236,7 +238,7 @@ struct Server::Impl final : server::ShardOwner {
     const base::LocalLock lock(mutex);
     const ServerLead now = lead();
     if (!self.address.empty() && self.leads == now.leads) return;
-    self = {told, HOLDFAST_VERSION, now.leads, base::wall_now(), now.leading};
+    self = {told, HOLDFAST_VERSION, now.leads, base::wall_now(), now.leading, http_told};
     if (members) members->announce(self);
   }
 
@@ -326,7 +328,19 @@ struct Server::Impl final : server::ShardOwner {
     if (!seen) return std::nullopt;
     for (const ServerMember& each : seen->servers) view.servers.push_back(each.address);
     view.leaders = seen->leaders;
+    note_http_places(seen->servers);
     return view;
+  }
+
+  // An entry in another format has none.
+  void note_http_places(const std::vector<ServerMember>& servers) {
+    std::map<std::string, std::string> places;
+    for (const ServerMember& each : servers) {
+      if (each.address != told && !each.http.empty()) places.emplace(each.address, each.http);
+    }
+    if (places == http_places) return;
+    http_places = places;
+    asio::post(io, [this, places = std::move(places)] { http.note_places(places); });
   }
 
   // With several shards: of all together.
@@ -402,9 +416,11 @@ struct Server::Impl final : server::ShardOwner {
   std::string address;
   std::string http_address;
   std::string told;
+  std::string http_told;                   // As `told`, of the HTTP port.
   std::unique_ptr<port::Members> members;  // Null unless the journal is shared. Set by start().
   std::thread thread;
-  std::thread sharer;  // Where the journal is shared.
+  std::thread sharer;                              // Where the journal is shared.
+  std::map<std::string, std::string> http_places;  // That thread's own.
 
   base::LocalMutex telling;  // Held before `mutex`, if both are.
   base::LocalMutex mutex;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <sstream>
@@ -315,55 +316,138 @@ TEST(ServiceShardsTest, AServerThatHangsKeepsNoClientFromTheOthersShards) {
   service[0].resume();
 }
 
-// Each server's HTTP port has the locks of its own shards, and says who has the others.
-TEST(ServiceShardsTest, HttpAnswersForTheShardsOfItsServer) {
-  const EtcdCluster etcd;
-  const std::array<support::ReservedPort, 2> http;
-  std::vector<std::unique_ptr<HoldfastServer>> servers;
-  for (const auto& port : http) {
-    servers.push_back(std::make_unique<HoldfastServer>(
-        support::HoldfastOptions{.journal = etcd.url("/locks?leadership=10s"),
-                                 .arguments = {"--shards", std::to_string(kShards), "--http",
-                                               "127.0.0.1:" + std::to_string(port.number())}}));
-  }
-  const auto get = [&](std::size_t server, const std::string& path) {
-    const std::string request =
-        "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + "Connection: close\r\n\r\n";
-    return support::exchange_on_loopback(http[server].number(), request, 5s);
-  };
-  const auto address = [&](std::size_t server) {
-    return "127.0.0.1:" + std::to_string(servers[server]->port());
-  };
-  const auto is_even = [&](std::size_t server) {
-    const std::string told = get(server, "/v1/server");
-    const std::size_t leaders = told.find("\"shard_leaders\":[");
-    return told.find("\"leading\":2") != std::string::npos && leaders != std::string::npos &&
-           told.substr(leaders, told.find(']', leaders) - leaders).find("\"\"") ==
-               std::string::npos;
-  };
-  EXPECT_TRUE(eventually([&] { return is_even(0) && is_even(1); }, kLong));
-  const Client client = connect("holdfast://" + address(0) + "," + address(1));
-  const auto leases = hold_all(client);
-  std::size_t seen = 0;
-  for (std::size_t server = 0; server < 2; ++server) {
-    const std::string all = get(server, "/v1/locks");
-    EXPECT_NE(all.find("\"leader\":\"" + address(1 - server) + "\""), std::string::npos) << all;
-    for (std::uint32_t shard = 0; shard < kShards; ++shard) {
-      const std::string name = name_in(shard);
-      const bool here = all.find("\"name\":\"" + name + "\"") != std::string::npos;
-      seen += here ? 1 : 0;
-      const std::string one = get(server, "/v1/locks/" + name);
-      EXPECT_TRUE(one.starts_with(here ? "HTTP/1.1 200" : "HTTP/1.1 503")) << one;
-      if (!here) {
-        EXPECT_NE(one.find(address(1 - server)), std::string::npos) << one;
-      }
+// Three servers with HTTP ports, each of which leads a shard.
+class ServiceOverHttp {
+ public:
+  ServiceOverHttp() {
+    for (const auto& port : http_) {
+      servers_.push_back(std::make_unique<HoldfastServer>(
+          support::HoldfastOptions{.journal = etcd_.url("/locks?leadership=2s"),
+                                   .arguments = {"--shards", std::to_string(kShards), "--http",
+                                                 "127.0.0.1:" + std::to_string(port.number())}}));
     }
+    EXPECT_TRUE(eventually([&] { return is_shared() && sees_all(0) && sees_all(1) && sees_all(2); },
+                           kLong));
   }
-  EXPECT_EQ(seen, kShards);
-  servers[0]->kill9();
+  HoldfastServer& operator[](std::size_t index) { return *servers_[index]; }
+  std::string get(std::size_t server, const std::string& path) const {
+    return exchange(server, "GET " + path + " HTTP/1.1\r\n", "", kLong);
+  }
+  std::string post(std::size_t server, const std::string& path, const std::string& body,
+                   milliseconds patience = kLong) const {
+    return exchange(server,
+                    "POST " + path + " HTTP/1.1\r\nHoldfast-Request: 1\r\nContent-Type: " +
+                        "application/json\r\nContent-Length: " + std::to_string(body.size()) +
+                        "\r\n",
+                    body, patience);
+  }
+  // A list has the locks of all shards.
+  bool sees_all(std::size_t server) const {
+    const std::string list = get(server, "/v1/locks");
+    return list.starts_with("HTTP/1.1 200") && list.find("elsewhere") == std::string::npos;
+  }
+  // The server that leads that shard, as another one says.
+  std::size_t leader(std::uint32_t shard, std::size_t asked = 0) const {
+    const std::string told = get(asked, "/v1/server");
+    std::istringstream leaders(told.substr(told.find("\"shard_leaders\":[") + 17));
+    std::string leader;
+    for (std::uint32_t i = 0; i <= shard; ++i) std::getline(leaders, leader, ',');
+    for (std::size_t i = 0; i < servers_.size(); ++i) {
+      if (leader.find(":" + std::to_string(servers_[i]->port()) + "\"") != leader.npos) return i;
+    }
+    throw std::runtime_error("nobody leads: " + told);
+  }
+
+ private:
+  bool is_shared() const {
+    for (std::size_t i = 0; i < servers_.size(); ++i) {
+      if (get(i, "/v1/server").find("\"leading\":0") != std::string::npos) return false;
+    }
+    return true;
+  }
+  std::string exchange(std::size_t server, const std::string& head, const std::string& body,
+                       milliseconds patience) const {
+    return support::exchange_on_loopback(
+        http_[server].number(), head + "Host: localhost\r\nConnection: close\r\n\r\n" + body,
+        patience);
+  }
+
+  const EtcdCluster etcd_;
+  const std::array<support::ReservedPort, 3> http_;
+  std::vector<std::unique_ptr<HoldfastServer>> servers_;
+};
+
+const std::string kId = "0123456789abcdef0123456789abcdef";
+
+// The text of a field of JSON.
+std::string field(const std::string& json, const std::string& name) {
+  const std::size_t at = json.find("\"" + name + "\":\"");
+  if (at == std::string::npos) return {};
+  const std::size_t begin = at + name.size() + 4;
+  return json.substr(begin, json.find('"', begin) - begin);
+}
+
+TEST(ServiceShardsTest, TheHttpPortOfEachServerServesEveryLock) {
+  const ServiceOverHttp service;
+  const std::string wish = "{\"ttl_ms\":60000}";
+  for (std::uint32_t shard = 0; shard < kShards; ++shard) {
+    const std::string path = "/v1/locks/" + name_in(shard);
+    for (std::size_t server = 0; server < 3; ++server) {
+      const std::string taken = service.post(server, path + "/acquire", wish);
+      ASSERT_TRUE(taken.starts_with("HTTP/1.1 200")) << taken;
+      const std::string busy = service.post((server + 1) % 3, path + "/acquire", wish);
+      EXPECT_TRUE(busy.starts_with("HTTP/1.1 409")) << busy;
+      const std::string seen = service.get((server + 2) % 3, path);
+      EXPECT_NE(seen.find("\"holding\":1"), std::string::npos) << seen;
+      EXPECT_EQ(field(seen, "token"), field(taken, "token"));
+      const std::string broken =
+          service.post((server + 1) % 3, path + "/break",
+                       "{\"reason\":\"x\",\"token\":\"" + field(taken, "token") + "\"}");
+      EXPECT_TRUE(broken.starts_with("HTTP/1.1 200")) << broken;
+    }
+    const std::string held = service.post(shard % 3, path + "/acquire", wish);
+    EXPECT_TRUE(held.starts_with("HTTP/1.1 200")) << held;
+  }
+  for (std::size_t server = 0; server < 3; ++server) {
+    const std::string all = service.get(server, "/v1/locks");
+    for (std::uint32_t shard = 0; shard < kShards; ++shard) {
+      EXPECT_NE(all.find("\"name\":\"" + name_in(shard) + "\""), std::string::npos) << all;
+    }
+    EXPECT_EQ(all.find("elsewhere"), std::string::npos) << all;
+  }
+}
+
+TEST(ServiceShardsTest, AWaitingHttpCallOutlastsTheDeathOfTheLeaderWithItsId) {
+  ServiceOverHttp service;
+  const std::string name = name_in(1);
+  const std::string path = "/v1/locks/" + name;
+  const std::size_t leader = service.leader(1);
+  const std::size_t here = (leader + 1) % 3;
+  const std::string held = service.post(here, path + "/acquire", "{\"ttl_ms\":120000}");
+  ASSERT_TRUE(held.starts_with("HTTP/1.1 200")) << held;
+  const auto wait = [&] {
+    return service.post(here, path + "/acquire",
+                        "{\"ttl_ms\":60000,\"wait_ms\":120000,\"id\":\"" + kId + "\"}", 150s);
+  };
+  const auto is_queued = [&] {
+    return service.get(here, path).find("\"waiting\":1") != std::string::npos;
+  };
+  auto first = std::async(std::launch::async, wait);
+  ASSERT_TRUE(eventually(is_queued, kLong));
+  service[leader].kill9();
+  const std::string unknown = first.get();
+  EXPECT_TRUE(unknown.starts_with("HTTP/1.1 503")) << unknown;
+  EXPECT_EQ(field(unknown, "code"), "outcome_unknown") << unknown;
+  EXPECT_TRUE(eventually([&] { return service.sees_all(here); }, kLong));
+  auto second = std::async(std::launch::async, wait);
+  ASSERT_TRUE(eventually(is_queued, kLong));
+  const std::string release = "{\"id\":\"" + field(held, "id") + "\"}";
   EXPECT_TRUE(eventually(
-      [&] { return get(1, "/readyz").find("leads 4 of 4") != std::string::npos; }, kLong));
-  EXPECT_EQ(get(1, "/v1/locks").find("elsewhere"), std::string::npos);
+      [&] { return service.post(here, path + "/release", release).starts_with("HTTP/1.1 200"); },
+      kLong));
+  const std::string granted = second.get();
+  EXPECT_TRUE(granted.starts_with("HTTP/1.1 200")) << granted;
+  EXPECT_GT(field(granted, "token"), field(held, "token"));
 }
 
 TEST(ServiceShardsTest, NeverTwoAreInsideWhileServersAreKilled) {

@@ -2,6 +2,9 @@
 
 #include <array>
 #include <cstdint>
+#include <system_error>
+
+#include <asio/ip/address.hpp>
 
 #include "src/server/http/routes.h"
 
@@ -45,6 +48,15 @@ std::optional<Credentials> read_credentials(std::string_view authorization) {
   const std::size_t colon = plain->find(':');
   if (colon == plain->npos) return std::nullopt;
   return Credentials{plain->substr(0, colon), plain->substr(colon + 1)};
+}
+
+std::optional<std::string> forwarded_for(const HttpRequest& request) {
+  std::string_view text = request.forwarded;
+  if (text.find('%') != text.npos) return std::nullopt;  // Behind it anything may stand.
+  if (text.ends_with("/64")) text.remove_suffix(3);
+  std::error_code error;
+  asio::ip::make_address(text, error);
+  return error ? std::nullopt : std::optional(request.forwarded);
 }
 
 std::string host_of(std::string_view authority) {

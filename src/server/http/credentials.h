@@ -20,6 +20,10 @@ struct Credentials {
 // Reads "Basic ..."; nullopt: it is nothing like it.
 std::optional<Credentials> read_credentials(std::string_view authorization);
 
+// The address of the caller whose request another server has forwarded. nullopt: it is of no such
+// request. Whoever sends the request can write what they like.
+std::optional<std::string> forwarded_for(const HttpRequest& request);
+
 // "Locks.example:7421" is "locks.example"; "[::1]:1" is "[::1]".
 std::string host_of(std::string_view authority);
 

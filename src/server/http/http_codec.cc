@@ -19,8 +19,12 @@ namespace http = boost::beast::http;
 namespace {
 
 // Two of one of them are read differently by different programs.
-constexpr const char* kOnce[] = {"Host", "Origin", "Authorization", "Content-Type",
-                                 "Holdfast-Request"};
+constexpr const char* kOnce[] = {"Host",         "Origin",           "Authorization",
+                                 "Content-Type", "Holdfast-Request", "Holdfast-Forwarded"};
+
+// An answer's caller needs these. The others are the same at every server.
+constexpr http::field kPassedOn[] = {http::field::allow, http::field::retry_after,
+                                     http::field::www_authenticate};
 
 // A target may be a whole URL. Then its host counts, and not that of the header (RFC 9112, 3.2.2).
 void split_url(HttpRequest& request) {
@@ -93,10 +97,56 @@ HttpRequest HttpReader::request() {
                       .authorization = text(http::field::authorization),
                       .content_type = text(http::field::content_type),
                       .marker = text("Holdfast-Request"),
+                      .forwarded = text("Holdfast-Forwarded"),
                       .body = message.body(),
                       .keep_alive = message.keep_alive()};
   split_url(request);
   return request;
+}
+
+struct HttpAnswerReader::Impl {
+  explicit Impl(std::size_t most) : longest_body(most) {
+    parser.eager(true);
+    parser.header_limit(kMostHeadBytes);
+    parser.body_limit(most);
+  }
+  const std::size_t longest_body;
+  http::response_parser<http::string_body> parser;
+  std::string rest{};  // A line that has not ended.
+};
+
+HttpAnswerReader::HttpAnswerReader(std::size_t longest_body)
+    : impl_(std::make_unique<Impl>(longest_body)) {}
+HttpAnswerReader::~HttpAnswerReader() = default;
+
+HttpAnswerReader::Next HttpAnswerReader::take(std::string_view bytes) {
+  auto& parser = impl_->parser;
+  std::string& rest = impl_->rest;
+  rest += bytes;
+  while (!parser.is_done() && !rest.empty()) {
+    boost::beast::error_code error;
+    rest.erase(0, parser.put(boost::asio::buffer(rest), error));
+    if (error == http::error::need_more) break;
+    if (error) return Next::kBad;
+    // Beast forgets this refusal when a part of the body comes with the head.
+    const bool tells = parser.is_header_done() && parser.content_length().has_value();
+    if (tells && *parser.content_length() > impl_->longest_body) return Next::kBad;
+  }
+  if (!parser.is_done()) return Next::kMore;
+  const unsigned status = parser.get().result_int();
+  return status >= 200 && status < 600 ? Next::kAnswer : Next::kBad;
+}
+
+HttpAnswer HttpAnswerReader::answer() {
+  auto message = impl_->parser.release();
+  HttpAnswer answer{.status = message.result_int(),
+                    .type = std::string(message[http::field::content_type]),
+                    .body = std::move(message.body())};
+  for (const http::field each : kPassedOn) {
+    if (message.count(each) == 0) continue;
+    answer.headers.emplace_back(http::to_string(each), message[each]);
+  }
+  return answer;
 }
 
 std::string to_bytes(const HttpAnswer& answer, bool keep_alive, bool head_only) {
@@ -113,6 +163,27 @@ std::string to_bytes(const HttpAnswer& answer, bool keep_alive, bool head_only) 
   std::string bytes = out.str();
   if (!head_only) bytes += answer.body;
   return bytes;
+}
+
+std::string to_bytes(const HttpRequest& request) {
+  http::request<http::empty_body> head;
+  head.version(11);
+  head.method_string(request.method);
+  head.target(request.target);
+  head.set(http::field::host, request.host);
+  const std::pair<const char*, const std::string&> others[] = {
+      {"Authorization", request.authorization},
+      {"Content-Type", request.content_type},
+      {"Holdfast-Request", request.marker},
+      {"Holdfast-Forwarded", request.forwarded}};
+  for (const auto& [name, value] : others) {
+    if (!value.empty()) head.set(name, value);
+  }
+  head.content_length(request.body.size());
+  head.keep_alive(false);
+  std::ostringstream out;
+  out << head.base();
+  return out.str() + request.body;
 }
 
 }  // namespace holdfast::server

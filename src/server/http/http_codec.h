@@ -1,6 +1,6 @@
-// HTTP/1.1 as bytes: Boost.Beast reads the requests and writes the answers' heads.
+// HTTP/1.1 as bytes: Boost.Beast reads requests and answers, and writes their heads.
 //
-// Guarantee: whatever the bytes are, a reader ends in a request or a refusal, and keeps no more
+// Guarantee: whatever the bytes are, a reader ends in a message or a refusal, and keeps no more
 // than the limits. Thread-safety: one thread at a time. Blocking: never.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,8 @@ struct HttpRequest {
   std::string origin;
   std::string authorization;
   std::string content_type;
-  std::string marker;  // The header Holdfast-Request.
+  std::string marker;     // The header Holdfast-Request.
+  std::string forwarded;  // Holdfast-Forwarded, of another server: its caller's address.
   std::string body;
   bool keep_alive = false;
 };
@@ -59,7 +61,29 @@ class HttpReader {
   std::string why_ = "this is no request that the server reads";
 };
 
+// Reads the answer of another server to one request, which was not HEAD.
+class HttpAnswerReader {
+ public:
+  enum class Next : std::uint8_t { kMore, kAnswer, kBad };
+
+  explicit HttpAnswerReader(std::size_t longest_body);
+  ~HttpAnswerReader();
+  HttpAnswerReader(const HttpAnswerReader&) = delete;
+  HttpAnswerReader& operator=(const HttpAnswerReader&) = delete;
+
+  // After kAnswer or kBad it must not be called again.
+  Next take(std::string_view bytes);
+  // After kAnswer, once: with the headers that a caller needs.
+  HttpAnswer answer();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
 // `head_only`: the answer to HEAD, which has no body.
 std::string to_bytes(const HttpAnswer& answer, bool keep_alive, bool head_only);
+// The connection ends with the answer.
+std::string to_bytes(const HttpRequest& request);
 
 }  // namespace holdfast::server

@@ -76,12 +76,14 @@ struct HttpFront::Impl : std::enable_shared_from_this<Impl> {
         limits(wanted),
         waits(loop, wanted.connections / 2, wanted.connections_of_address / 2),
         ready(ReadySet::make(loop)),
+        forwarder(loop, ready, wanted.forwarding),
         acceptor(loop),
         pause(loop),
         sweeper(loop) {
     scene.greeting = std::move(greeting);
     scene.shards.resize(shards);
     scene.waits = &waits;
+    scene.forwarder = &forwarder;
     hosts = {"localhost", "127.0.0.1", "[::1]"};
     for (const std::string& each : names) hosts.insert(host_of(each));
   }
@@ -126,6 +128,7 @@ struct HttpFront::Impl : std::enable_shared_from_this<Impl> {
   std::function<void(const std::string&)> warn = [](const std::string&) {};
   std::unique_ptr<Gate> gate;  // Once there are users or TLS.
   const std::shared_ptr<ReadySet> ready;
+  HttpForwarder forwarder;
   tcp::acceptor acceptor;
   port::BootTimer pause;
   port::BootTimer sweeper;
@@ -214,6 +217,7 @@ void HttpFront::Impl::close_all() {
   pause.stop();
   sweeper.stop();
   waits.drop_all();
+  forwarder.stop();
   while (!peers.empty()) close(PeerPtr(peers.begin()->second));
   gate.reset();
 }
@@ -221,11 +225,12 @@ void HttpFront::Impl::close_all() {
 // Requests under way are not answered any more. Tickets stay for the server that leads.
 void HttpFront::Impl::end_service(std::uint32_t shard) {
   Service* const ended = std::exchange(scene.shards[shard].service, nullptr);
-  if (ended != nullptr) waits.drop(*ended);
+  if (ended == nullptr) return;
+  waits.drop(*ended);
   const bool alone = scene.shards.size() == 1;
   std::vector<PeerPtr> concerned;
   for (const auto& [number, peer] : peers) {
-    const bool works = ended != nullptr && peer->departure != nullptr;
+    const bool works = peer->departure != nullptr;
     if (alone || (works && peer->departure->shard.value_or(shard) == shard)) {
       concerned.push_back(peer);
     }
@@ -361,7 +366,8 @@ void HttpFront::Impl::run(const PeerPtr& peer) {
   scene.connections = peers.size();
   const auto departure = std::make_shared<HttpDeparture>();
   peer->departure = departure;
-  answer_request(scene, peer->request, {peer->account, peer->address, departure},
+  const std::string caller = forwarded_for(peer->request).value_or(peer->address);
+  answer_request(scene, peer->request, {peer->account, caller, departure},
                  [self = shared_from_this(), peer](const HttpAnswer& answer) {
                    if (self->is_open(peer)) self->answer(peer, answer);
                  });
@@ -411,12 +417,19 @@ HttpFront::~HttpFront() { impl_->close_all(); }
 
 void HttpFront::serve(std::uint32_t shard, Service& service) {
   impl_->scene.shards[shard] = {&service, {}};
+  impl_->forwarder.end(shard);
   impl_->scene.locks.extended += service.found().extended;
 }
 
 void HttpFront::stand_by(std::uint32_t shard, const std::string& leader) {
   impl_->end_service(shard);
-  impl_->scene.shards[shard].leader = leader;
+  if (std::exchange(impl_->scene.shards[shard].leader, leader) != leader) {
+    impl_->forwarder.end(shard);
+  }
+}
+
+void HttpFront::note_places(std::map<std::string, std::string> places) {
+  impl_->forwarder.note_places(std::move(places));
 }
 
 void HttpFront::note_journal(bool answers) { impl_->scene.journal_answered = answers; }
@@ -427,6 +440,7 @@ void HttpFront::guard(FrontDoor door) {
   if (impl.gate == nullptr && (impl.door.users != nullptr || impl.door.tls != nullptr)) {
     impl.gate = std::make_unique<Gate>(impl.io, impl.limits.gate);
   }
+  impl.forwarder.use(impl.door.tls, impl.gate.get());
   if (impl.door.users == nullptr) return;
   impl.gate->use(impl.door.users);
   std::vector<PeerPtr> changed;  // Their calls under way have rights of before.
@@ -464,6 +478,8 @@ std::string HttpFront::address() const { return address_of(impl_->acceptor); }
 
 void HttpFront::tell_address(const std::string& main_address) {
   impl_->scene.address = main_address;
+  // Other servers may call it so.
+  impl_->hosts.insert(host_of(main_address));
 }
 
 void HttpFront::close() { impl_->close_all(); }

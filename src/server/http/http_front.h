@@ -13,12 +13,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "holdfast/result.h"
 #include "src/server/front/front.h"
+#include "src/server/http/http_forwarder.h"
 
 namespace holdfast::server {
 
@@ -30,6 +32,7 @@ struct HttpLimits {
   std::chrono::milliseconds idle_time{60'000};     // Between two requests.
   std::chrono::milliseconds first_time{5'000};     // Both at most, before the log-in (rule 65).
   std::size_t rate = 0;  // Requests of one connection in a second; 0: no limit.
+  HttpForwarding forwarding{};
   GateLimits gate{};
 };
 
@@ -43,10 +46,13 @@ class HttpFront {
   HttpFront& operator=(const HttpFront&) = delete;
 
   // As the functions of Front. With several shards, stand_by() closes only the connections with a
-  // request under way for that shard, or for all.
+  // request under way for that shard, or for all. Requests that were forwarded are answered then.
   void serve(std::uint32_t shard, Service& service);
   void stand_by(std::uint32_t shard, const std::string& leader);
   void note_journal(bool answers);
+  // The HTTP ports of the other servers on the journal, by their main addresses. Requests for what
+  // they lead are forwarded there.
+  void note_places(std::map<std::string, std::string> places);
   void guard(FrontDoor door);
   void warn_by(std::function<void(const std::string&)> warn);
   void on_push(const ClientName& client, const port::Push& push);

@@ -15,8 +15,7 @@
 #include "src/base/lock_name.h"
 #include "src/base/random.h"
 #include "src/port/outcome.h"
-#include "src/server/front/libraries/library_owner.h"
-#include "src/server/http/routes.h"
+#include "src/server/http/lock_answers.h"
 #include "src/server/id_numbers.h"
 
 namespace holdfast::server {
@@ -27,7 +26,6 @@ using machine::Outcome;
 using nlohmann::json;
 
 constexpr std::size_t kLongestText = 256;
-constexpr std::size_t kMostOnePage = 100;
 constexpr std::chrono::milliseconds kLongestWait{300'000};
 
 // One call, as its path and body say.
@@ -39,51 +37,6 @@ struct LockCall {
   HttpCaller caller;
   Answered done;
 };
-
-std::int64_t millis(machine::Duration time) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
-}
-
-HttpAnswer as_json(unsigned status, const json& body) {
-  return {.status = status,
-          .body = body.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
-}
-
-HttpAnswer failed(const Error& error) {
-  switch (error.code()) {
-    case Errc::kPermissionDenied:
-      return http_error(403, "no_right", error.message(), "ask for the right in the users file");
-    case Errc::kQueueFull: {
-      HttpAnswer answer = http_error(429, "too_many", error.message(), "wait, then repeat it");
-      answer.headers.emplace_back("Retry-After", "1");
-      return answer;
-    }
-    case Errc::kOutcomeUnknown:
-      return http_error(503, "outcome_unknown", error.message(), "repeat it with the same id");
-    case Errc::kInvalidArgument: return bad_request(error.message());
-    case Errc::kUnsupported:
-      return http_error(409, "used_up", error.message(), "ask the operator for another namespace");
-    case Errc::kCorruptState:
-      return http_error(503, "stopped", error.message(), "ask the operator");
-    case Errc::kCancelled:
-      return http_error(409, "released", error.message(), "ask again, with another id");
-    case Errc::kClosed: return http_error(409, "replaced", error.message(), "await the later call");
-    default: {
-      HttpAnswer answer = http_error(503, "unavailable", error.message(), "repeat it");
-      answer.headers.emplace_back("Retry-After", "1");
-      return answer;
-    }
-  }
-}
-
-HttpAnswer standing_by(const std::string& leader) {
-  HttpAnswer answer =
-      http_error(503, "standing_by",
-                 leader.empty() ? "no server leads yet" : "the server at " + leader + " leads",
-                 leader.empty() ? "repeat it" : "ask the HTTP port of that server");
-  answer.headers.emplace_back("Retry-After", "1");
-  return answer;
-}
 
 HttpAnswer restored(machine::Duration quiet) {
   HttpAnswer answer = http_error(
@@ -391,156 +344,6 @@ void next_ids(const std::shared_ptr<LockCall>& call, Fields& fields) {
       });
 }
 
-json ticket_json(const machine::TicketImage& ticket, machine::Instant at,
-                 const AccountPtr& account) {
-  json out = {
-      {"mode", ticket.mode.kind == machine::ModeKind::kShared      ? "shared"
-               : ticket.mode.kind == machine::ModeKind::kExclusive ? "exclusive"
-                                                                   : "permits"},
-      {"expires_in_ms", millis(std::max(ticket.lease_end - at, machine::Duration::zero()))}};
-  if (ticket.held) out["token"] = std::to_string(ticket.token.counter);
-  if (const auto delay = port::delay_of(ticket); ticket.held && delay.count() > 0) {
-    out["lock_delay_ms"] = delay.count();
-  }
-  if (ticket.owner != nullptr) {
-    out["owner"] = shown_owner(account, ticket.owner)->owner;
-    out["host"] = ticket.owner->host;
-    out["pid"] = ticket.owner->pid;
-    out["program"] = ticket.owner->program;
-    out["reason"] = ticket.owner->reason;
-    out["since_unix_ms"] = ticket.owner->since_unix_ms;
-  }
-  return out;
-}
-
-// A queue may be long, and the loop writes its text.
-constexpr std::size_t kShownTickets = 100;
-
-// Ids are never shown: who has one can end that hold.
-json sight_json(const LockSight& sight, const AccountPtr& account) {
-  json holders = json::array();
-  json queue = json::array();
-  std::size_t holding = 0;
-  std::size_t waiting = 0;
-  LockInfo info;  // Its holders alone.
-  if (sight.lock) {
-    for (const auto& ticket : sight.lock->tickets) {
-      if (ticket.system) continue;
-      if (ticket.held) info.holders.push_back(port::to_holder_info(ticket, sight.at));
-      if (++(ticket.held ? holding : waiting) > kShownTickets) continue;
-      (ticket.held ? holders : queue).push_back(ticket_json(ticket, sight.at, account));
-    }
-  }
-  json out = {{"name", sight.name},
-              {"holding", holding},
-              {"waiting", waiting},
-              {"holders", holders},
-              {"queue", queue}};
-  if (const auto left = info.opens_in(); left.count() > 0) out["opens_in_ms"] = left.count();
-  if (sight.last_break) {
-    out["last_break"] = {{"token", std::to_string(sight.last_break->token.counter)}};
-    if (sight.last_break->by != nullptr) {
-      out["last_break"]["by"] = sight.last_break->by->owner;
-      out["last_break"]["reason"] = sight.last_break->by->reason;
-    }
-  }
-  return out;
-}
-
-// A page of locks, from all shards that this server leads.
-struct Page {
-  std::vector<LockSight> sights{};
-  std::size_t limit = 0;
-  std::size_t left = 0;  // Shards that have not answered.
-  std::optional<Error> failure{};
-  json elsewhere = json::array();  // The shards of other servers.
-};
-
-// JSON is UTF-8, and earlier servers took names that are not. These are told in hexadecimal digits
-// behind a control character, which no name has.
-constexpr char kInHex = '\x01';
-
-std::string after_text(const std::string& name) {
-  if (base::is_utf8(name)) return name;
-  std::string text(1, kInHex);
-  for (const char each : name) {
-    const auto byte = static_cast<unsigned char>(each);
-    text += detail::kLowerDigits[byte >> 4U];
-    text += detail::kLowerDigits[byte & 0xfU];
-  }
-  return text;
-}
-
-std::optional<std::string> read_after(const std::string& text) {
-  if (!text.starts_with(kInHex)) return text;
-  std::string name;
-  for (std::size_t at = 1; at < text.size(); at += 2) {
-    const auto byte = detail::parse_number<std::uint8_t>(text.substr(at, 2), 16);
-    if (!byte) return std::nullopt;
-    name += static_cast<char>(*byte);
-  }
-  return name;
-}
-
-HttpAnswer page_answer(Page& page, const AccountPtr& account) {
-  if (page.failure) return failed(*page.failure);
-  std::sort(page.sights.begin(), page.sights.end(),
-            [](const LockSight& one, const LockSight& other) { return one.name < other.name; });
-  if (page.sights.size() > page.limit) page.sights.resize(page.limit);
-  json locks = json::array();
-  for (const LockSight& each : page.sights) locks.push_back(sight_json(each, account));
-  json out = {{"locks", locks}};
-  if (page.sights.size() == page.limit) out["next_after"] = after_text(page.sights.back().name);
-  if (!page.elsewhere.empty()) out["elsewhere"] = std::move(page.elsewhere);
-  return as_json(200, out);
-}
-
-// All shards have the same page at most, so the first names of all are among theirs.
-void list_shards(const HttpScene& scene, const std::shared_ptr<LockCall>& call,
-                 const std::string& prefix, const std::string& after, std::size_t limit) {
-  const auto page = std::make_shared<Page>(Page{.limit = limit, .left = scene.leading()});
-  for (std::size_t shard = 0; shard < scene.shards.size(); ++shard) {
-    if (scene.shards[shard].service != nullptr) continue;
-    page->elsewhere.push_back({{"shard", shard}, {"leader", scene.shards[shard].leader}});
-  }
-  for (const HttpShard& each : scene.shards) {
-    if (each.service == nullptr) continue;
-    each.service->list(prefix, after, limit, [call, page](Result<std::vector<LockSight>> sights) {
-      if (!sights) {
-        page->failure = sights.error();
-      } else {
-        std::move(sights->begin(), sights->end(), std::back_inserter(page->sights));
-      }
-      if (--page->left == 0) call->done(page_answer(*page, call->caller.account));
-    });
-  }
-}
-
-void list(const HttpScene& scene, const std::shared_ptr<LockCall>& call, const HttpQuery& query) {
-  const auto text = [&query](const char* word, const std::string& otherwise) {
-    const auto found = query.find(word);
-    return found == query.end() ? otherwise : found->second;
-  };
-  const std::string prefix = text("prefix", "");
-  const auto good = base::check_lock_prefix(prefix);
-  if (!good) return call->done(bad_request(good.error().message()));
-  const auto after = read_after(text("after", ""));
-  if (!after || after->size() > base::kLongestStoredName) {
-    return call->done(bad_request("'after' must be what 'next_after' was"));
-  }
-  const auto limit =
-      detail::parse_number<std::size_t>(text("limit", std::to_string(kMostOnePage))).value_or(0);
-  if (limit < 1 || limit > kMostOnePage) {
-    return call->done(
-        bad_request("'limit' must be a whole number from 1 to " + std::to_string(kMostOnePage)));
-  }
-  const AccountPtr& account = call->caller.account;
-  if (account != nullptr && !account->user->may_list(prefix)) {
-    return call->done(failed({Errc::kPermissionDenied, "no right to observe all of these"}));
-  }
-  list_shards(scene, call, prefix, *after, limit);
-}
-
 void inspect(const std::shared_ptr<LockCall>& call) {
   call->service->inspect(call->name, [call](const Result<LockSight>& sight) {
     if (!sight) return call->done(failed(sight.error()));
@@ -633,12 +436,43 @@ std::shared_ptr<LockCall> make_call(const HttpScene& scene, const HttpCaller& ca
                                              .done = done});
 }
 
-// False: this server does not lead that shard, and the caller was told so.
-bool go_to(const HttpScene& scene, std::uint32_t shard, LockCall& call) {
-  const HttpShard& found = scene.shards[shard];
-  call.service = found.service;
+// A body that the leader refuses has no time to wait.
+std::chrono::milliseconds wait_of(const HttpRequest& request) {
+  json body;
+  if (is_read(request) || !read_body(request.body, body).empty()) return {};
+  const auto found = body.find("wait_ms");
+  if (found == body.end() || !found->is_number_unsigned()) return {};
+  const auto most = static_cast<std::uint64_t>(kLongestWait.count());
+  return std::chrono::milliseconds(std::min(found->get<std::uint64_t>(), most));
+}
+
+// The leader judges rights, and its answer is the caller's.
+void forward(const HttpScene& scene, std::uint32_t shard, const LockCall& call,
+             const HttpRequest& request) {
+  const std::string& leader = scene.shards[shard].leader;
+  if (!scene.can_forward(request, leader)) return call.done(standing_by(leader));
+  const AccountPtr& account = call.caller.account;
+  if (account != nullptr) {
+    if (auto often = account->refuse_rate(base::BootClock::now())) return call.done(failed(*often));
+  }
+  call.caller.departure->then = scene.forwarder->ask(
+      {leader, shard, call.caller.address, wait_of(request)}, request,
+      [leader, reads = is_read(request), done = call.done](Result<HttpAnswer> answer) {
+        if (answer) return done(*std::move(answer));
+        const Error& error = answer.error();
+        if (error.code() == Errc::kUnavailable) return done(standing_by(leader, error.message()));
+        if (error.code() == Errc::kQueueFull) return done(failed(error));
+        const std::string why = "the server at " + leader + " was asked: " + error.message();
+        done(failed({reads ? Errc::kUnavailable : Errc::kOutcomeUnknown, why}));
+      });
+}
+
+// False: this server does not lead that shard. Then the one that does is asked.
+bool go_to(const HttpScene& scene, std::uint32_t shard, LockCall& call,
+           const HttpRequest& request) {
+  call.service = scene.shards[shard].service;
   call.caller.departure->shard = shard;
-  if (call.service == nullptr) call.done(standing_by(found.leader));
+  if (call.service == nullptr) forward(scene, shard, call, request);
   return call.service != nullptr;
 }
 
@@ -646,23 +480,22 @@ bool go_to(const HttpScene& scene, std::uint32_t shard, LockCall& call) {
 
 void answer_lock_call(const HttpScene& scene, std::string_view path, const HttpQuery& query,
                       const HttpRequest& request, const HttpCaller& caller, const Answered& done) {
-  const bool reads = request.method == "GET" || request.method == "HEAD";
+  const bool reads = is_read(request);
   const auto call = make_call(scene, caller, done);
   if (path.empty()) {
-    if (scene.leading() == 0) return done(standing_by(scene.shards.front().leader));
     if (!reads) return done(wrong_method("GET, HEAD"));
     if (caller.account != nullptr) {
       if (auto often = caller.account->refuse_rate(base::BootClock::now()))
         return done(failed(*often));
     }
-    return list(scene, call, query);
+    return answer_list(scene, query, request, caller, done);
   }
   path.remove_prefix(1);
   const std::size_t slash = path.find('/');
   auto name = read_name(path.substr(0, slash), done);
   if (!name) return;
   call->name = *std::move(name);
-  if (!go_to(scene, scene.shard_of(call->name), *call)) return;
+  if (!go_to(scene, scene.shard_of(call->name), *call, request)) return;
   if (slash != path.npos) return change_lock(call, path.substr(slash + 1), request);
   if (!reads) return done(wrong_method("GET, HEAD"));
   if (const auto refused = refuse_user(*call, Right::kObserve, call->name)) return done(*refused);
@@ -673,7 +506,7 @@ void answer_lock_call(const HttpScene& scene, std::string_view path, const HttpQ
 void answer_id_call(const HttpScene& scene, std::string_view path, const HttpRequest& request,
                     const HttpCaller& caller, const Answered& done) {
   const auto call = make_call(scene, caller, done);
-  if (!go_to(scene, 0, *call)) return;
+  if (!go_to(scene, 0, *call, request)) return;
   const std::size_t slash = path.find('/');
   const auto name = read_name(path.substr(0, slash), done);
   if (!name) return;

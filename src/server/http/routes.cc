@@ -131,10 +131,6 @@ HttpAnswer metrics(const HttpScene& scene) {
   return {.type = "text/plain; version=0.0.4; charset=utf-8", .body = std::move(out)};
 }
 
-bool reads(const HttpRequest& request) {
-  return request.method == "GET" || request.method == "HEAD";
-}
-
 // Errors: a word that comes twice, or that is not among the known ones: it may ask for what this
 // server does not do.
 Result<HttpQuery> read_query(std::string_view text, const std::vector<std::string_view>& known) {
@@ -201,6 +197,10 @@ void LockCounts::add(const machine::Effect& effect) {
   }
 }
 
+bool HttpScene::can_forward(const HttpRequest& request, const std::string& leader) const {
+  return forwarder != nullptr && request.forwarded.empty() && forwarder->can_ask(leader);
+}
+
 std::size_t HttpScene::leading() const {
   return static_cast<std::size_t>(std::count_if(
       shards.begin(), shards.end(), [](const HttpShard& each) { return each.service != nullptr; }));
@@ -232,7 +232,7 @@ void answer_request(const HttpScene& scene, const HttpRequest& request, const Ht
   const std::string_view path = target.substr(0, mark);
   Result<HttpQuery> query = HttpQuery();
   if (path.starts_with("/v1/")) {
-    const bool lists = path == kLocks && reads(request);
+    const bool lists = path == kLocks && is_read(request);
     query = read_query(mark == target.npos ? "" : target.substr(mark + 1),
                        lists ? std::vector<std::string_view>{"prefix", "after", "limit"}
                              : std::vector<std::string_view>());
@@ -245,12 +245,12 @@ void answer_request(const HttpScene& scene, const HttpRequest& request, const Ht
     return answer_id_call(scene, path.substr(kIds.size()), request, caller, done);
   }
   if (const auto page = console_page(path)) {
-    return done(reads(request) ? *page : wrong_method("GET, HEAD"));
+    return done(is_read(request) ? *page : wrong_method("GET, HEAD"));
   }
   const bool known = is_open_to_all(path) || path == "/metrics" || path == "/v1/server";
   if (!known)
     return done(http_error(404, "no_such_path", "there is nothing here", "see /v1/locks"));
-  if (!reads(request)) return done(wrong_method("GET, HEAD"));
+  if (!is_read(request)) return done(wrong_method("GET, HEAD"));
   if (path == "/healthz") return done(plain(200, "alive\n"));
   if (path == "/readyz") return done(readiness(scene));
   const AccountPtr& account = caller.account;

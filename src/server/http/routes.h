@@ -18,6 +18,7 @@
 #include "src/server/access/account.h"
 #include "src/server/front/front.h"
 #include "src/server/http/http_codec.h"
+#include "src/server/http/http_forwarder.h"
 #include "src/server/http/waits.h"
 #include "src/server/service.h"
 
@@ -50,10 +51,14 @@ struct HttpScene {
   std::uint64_t answered[6] = {};  // By the first digit of their status.
   LockCounts locks{};
   HttpWaits* waits = nullptr;
+  HttpForwarder* forwarder = nullptr;
 
   std::uint32_t shard_of(std::string_view lock) const {
     return port::shard_of(lock, static_cast<std::uint32_t>(shards.size()));
   }
+  // Whether that server can be asked for this caller. A request that another server has forwarded
+  // is not forwarded again.
+  bool can_forward(const HttpRequest& request, const std::string& leader) const;
   // How many shards this server leads.
   std::size_t leading() const;
   // The present of those together. nullopt: it leads none.
@@ -70,6 +75,9 @@ struct HttpCaller {
 
 using Answered = std::function<void(HttpAnswer)>;
 
+inline bool is_read(const HttpRequest& request) {
+  return request.method == "GET" || request.method == "HEAD";
+}
 // Paths that tell everybody whether the server works.
 bool is_open_to_all(std::string_view target);
 void answer_request(const HttpScene& scene, const HttpRequest& request, const HttpCaller& caller,
@@ -89,6 +97,10 @@ using HttpQuery = std::map<std::string, std::string>;
 // --- The calls for locks, under /v1/locks (lock_calls.cc). `path` is what follows it.
 void answer_lock_call(const HttpScene& scene, std::string_view path, const HttpQuery& query,
                       const HttpRequest& request, const HttpCaller& caller, const Answered& done);
+
+// GET /v1/locks (lock_list.cc).
+void answer_list(const HttpScene& scene, const HttpQuery& query, const HttpRequest& request,
+                 const HttpCaller& caller, const Answered& done);
 
 // The calls for ids, under /v1/ids/. `path` is what follows it.
 void answer_id_call(const HttpScene& scene, std::string_view path, const HttpRequest& request,
