@@ -287,6 +287,24 @@ class ServersTest(ConsoleCase):
         page = self.played([200, {**state, "leader": ""}], refused)
         self.assertIn("no server leads yet", page.run("document.getElementById('notices').textContent"))
 
+    def test_a_server_that_stands_by_shows_the_locks_and_says_whose_are_missing(self):
+        state = {"leads": False, "leading": 0, "leader": "", "address": "192.0.2.8:7420", "version": "1", "journal": "etcd",
+                 "journal_place": "etcd://a:2379", "shards": 3, "uptime_ms": 5000,
+                 "shard_leaders": ["192.0.2.7:7420", "", "192.0.2.9:7420"]}
+        lock = {"name": "a", "holding": 0, "waiting": 0, "holders": [], "queue": []}
+        page = self.played([200, state], [200, {"locks": [lock]}])
+        page.until(ROW % '"a"')
+        self.assertEqual(page.run("document.getElementById('notices').textContent"), "")
+        self.assertIn("192.0.2.9:7420: 2", page.run("document.getElementById('server').textContent"))
+        missing = [{"shard": 0, "leader": "192.0.2.7:7420"}, {"shard": 1, "leader": ""}]
+        page = self.played([200, state], [200, {"locks": [lock], "elsewhere": missing}])
+        said = page.run("document.getElementById('notices').textContent")
+        self.assertIn("The locks of 2 shards are missing here", said)
+        self.assertIn("192.0.2.7:7420: 0; not known: 1", said)
+        page = self.played([200, state], [503, {"error": {"code": "standing_by", "message": "no", "next": "ask it"}}])
+        said = page.run("document.getElementById('notices').textContent")
+        self.assertIn("leads no shard, and cannot ask those that do", said)
+
     def test_a_restored_copy_says_how_long_it_grants_nothing(self):
         state = {"leads": True, "leader": "192.0.2.7:7420", "address": "192.0.2.7:7420", "version": "1", "journal": "sqlite",
                  "journal_place": "/var/lib/x", "quiet_s": 7200, "shards": 1, "uptime_ms": 5000, "holders": 1}

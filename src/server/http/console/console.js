@@ -80,22 +80,24 @@ function badge() {
 }
 
 // The shards of each server, in the order of the shards: "192.0.2.1:7420: 0, 2".
-function shardsOf(server, other) {
+function byLeader(shards) {
   const led = new Map();
-  (server?.shard_leaders ?? []).forEach((leader, shard) => {
-    if ((leader === server.address) === other) return;
-    led.set(leader, [...(led.get(leader) ?? []), shard]);
-  });
-  return [...led].map(([leader, shards]) =>
-    (other ? `${visible(leader) || t("not_known")}: ` : "") + shards.join(", ")).join("; ");
+  shards.forEach(({ shard, leader }) => led.set(leader, [...(led.get(leader) ?? []), shard]));
+  return [...led].map(([leader, own]) => `${visible(leader) || t("not_known")}: ${own.join(", ")}`)
+    .join("; ");
 }
+
+const shardsOf = (server) =>
+  (server?.shard_leaders ?? []).map((leader, shard) => ({ shard, leader }));
+const ownShards = (server) => shardsOf(server).filter(({ leader }) => leader === server.address);
+const otherShards = (server) => shardsOf(server).filter(({ leader }) => leader !== server.address);
 
 function shardFacts(server) {
   if (server.shard_leaders === undefined) return [[t("shards"), String(server.shards ?? "")]];
   return [
     [t("shards"), t("shards_led", { leading: server.leading, shards: server.shards,
-      own: shardsOf(server, false) || "-" })],
-    [t("other_shards"), shardsOf(server, true), "data mono"],
+      own: ownShards(server).map(({ shard }) => shard).join(", ") || "-" })],
+    [t("other_shards"), byLeader(otherShards(server)), "data mono"],
   ];
 }
 
@@ -126,9 +128,17 @@ function renderServer() {
 
 // --- Notices: conditions that last, and the outcome of the last action.
 
-function standingBy() {
-  if (state.server !== null && !state.server.leads) return true;
-  return state.locksError?.code === "standing_by";
+// The locks that are not shown, because this server could not ask those that lead them.
+function missing() {
+  if (state.locksError?.code !== "standing_by") {
+    const left = state.locks?.elsewhere ?? [];
+    return left.length === 0 ? null : t("part", { count: left.length, leaders: byLeader(left) });
+  }
+  if (state.server?.shard_leaders !== undefined) {
+    return t("no_shard", { leaders: byLeader(otherShards(state.server)) });
+  }
+  const leader = visible(state.server?.leader);
+  return leader === "" ? t("no_leader") : t("standing_by", { leader });
 }
 
 function notices() {
@@ -144,18 +154,9 @@ function notices() {
   if (state.paused && state.seen !== null) {
     found.push(["", t("paused", { time: clock(state.seen) })]);
   }
-  const { server } = state;
-  if (server?.shard_leaders !== undefined && server.leading < server.shards) {
-    const values = { leading: server.leading, shards: server.shards,
-      leaders: shardsOf(server, true) };
-    found.push(["", t(server.leading === 0 ? "no_shard" : "part", values)]);
-    if (server.leading === 0) return found;
-  }
-  if (standingBy()) {
-    const leader = visible(state.server?.leader);
-    found.push(["", leader === "" ? t("no_leader") : t("standing_by", { leader })]);
-    return found;
-  }
+  const unseen = missing();
+  if (unseen !== null) found.push(["", unseen]);
+  if (state.locksError?.code === "standing_by") return found;
   if (state.server?.journal_answers === false) found.push(["bad", t("silent")]);
   if (state.server?.journal_full) found.push(["bad", t("full")]);
   if (state.server?.quiet_s > 0) {

@@ -79,12 +79,12 @@ const TEXTS = {
     not_reachable: "The server is not reachable. Last seen at {time}. The page asks again every "
       + "2 seconds; what it shows is old.",
     never_reached: "The server is not reachable. The page asks again every 2 seconds.",
-    standing_by: "This server stands by and has no locks. The server at {leader} leads: open the "
-      + "HTTP port of that server.",
-    part: "This page shows the locks of {leading} of {shards} shards. Other servers lead the "
-      + "others: open the HTTP port of each to see them. {leaders}",
-    no_shard: "This server leads no shard, so it has no locks. Other servers lead them: open the "
-      + "HTTP port of one of those. {leaders}",
+    standing_by: "The server at {leader} leads, and this one cannot ask it: open the HTTP port of "
+      + "that server.",
+    part: "The locks of {count} shards are missing here, because the servers that lead them do "
+      + "not answer this one. Open the HTTP port of each to see them. {leaders}",
+    no_shard: "This server leads no shard, and cannot ask those that do: open the HTTP port of "
+      + "one of them. {leaders}",
     no_leader: "This server stands by, and no server leads yet. The page asks again every 2 "
       + "seconds.",
     silent: "The journal does not answer: no lock is granted until it does. Look at its servers.",
@@ -103,7 +103,8 @@ const TEXTS = {
       + "prefix that you may observe.",
     why_log_in: "The server wants a user and a password. Reload the page to log in.",
     why_busy_logins: "Too many users log in at once. Try again in a second.",
-    why_standing_by: "This server stands by. Open the HTTP port of the server that leads.",
+    why_standing_by: "This server does not lead the lock, and cannot ask the server that does. "
+      + "Open the HTTP port of that server.",
     why_too_many: "Too many requests. Wait, then try again.",
     why_unavailable: "The service cannot serve this now. Try again.",
     why_outcome_unknown: "The outcome is unknown. Look at the lock again.",
@@ -186,9 +187,9 @@ const TEXTS = {
     broken: "已强制解除 {name} 上令牌为 {token} 的持有。",
     not_reachable: "无法连接服务器。最后一次连接于 {time}。页面每 2 秒重试一次；所示内容已过时。",
     never_reached: "无法连接服务器。页面每 2 秒重试一次。",
-    standing_by: "本服务器处于待命状态，没有锁。当前领导者是 {leader}：请打开该服务器的 HTTP 端口。",
-    part: "本页只显示 {shards} 个分片中的 {leading} 个分片的锁。其余分片由其他服务器领导：请打开它们各自的 HTTP 端口。{leaders}",
-    no_shard: "本服务器不领导任何分片，没有锁。分片由其他服务器领导：请打开它们的 HTTP 端口。{leaders}",
+    standing_by: "当前领导者是 {leader}，本服务器无法向它查询：请打开该服务器的 HTTP 端口。",
+    part: "本页缺少 {count} 个分片的锁，因为领导它们的服务器没有应答本服务器。请打开它们各自的 HTTP 端口。{leaders}",
+    no_shard: "本服务器不领导任何分片，也无法向领导它们的服务器查询：请打开其中一台的 HTTP 端口。{leaders}",
     no_leader: "本服务器处于待命状态，目前还没有领导者。页面每 2 秒重试一次。",
     silent: "日志没有响应：在它恢复响应之前不授予锁。请检查其服务器。",
     full: "日志已满：不再授予锁，只有续期继续。请释放其磁盘空间。",
@@ -202,7 +203,7 @@ const TEXTS = {
     why_no_right: "您的用户没有此权限。请在用户文件中申请，或输入您可以查看的前缀。",
     why_log_in: "服务器要求用户名和密码。请重新加载页面并登录。",
     why_busy_logins: "同时登录的用户过多。请稍后再试。",
-    why_standing_by: "本服务器处于待命状态。请打开领导者的 HTTP 端口。",
+    why_standing_by: "本服务器不领导此锁，也无法向领导它的服务器查询。请打开那台服务器的 HTTP 端口。",
     why_too_many: "请求过多。请稍后再试。",
     why_unavailable: "服务暂时无法处理。请重试。",
     why_outcome_unknown: "结果未知。请再次查看此锁。",
