@@ -48,11 +48,40 @@ void check(const server::HttpAnswer& answer) {
   }
 }
 
+// The leader reads what this server has read, and nothing behind it.
+void check_forwarding(const server::HttpRequest& request) {
+  server::HttpRequest sent = request;
+  sent.host = "localhost";
+  sent.forwarded = "192.0.2.1";
+  std::string bytes = to_bytes(sent);
+  server::HttpReader leader;
+  if (leader.take(bytes) != server::HttpReader::Next::kRequest) {
+    return demand(leader.refusal() == 431, "only a head that has become too long is refused");
+  }
+  const server::HttpRequest read = leader.request();
+  demand(bytes.empty(), "nothing is left for a second request");
+  demand(read.method == sent.method && read.target == sent.target && read.body == sent.body &&
+             read.authorization == sent.authorization && read.content_type == sent.content_type &&
+             read.marker == sent.marker && read.forwarded == sent.forwarded,
+         "it is the same request");
+}
+
+// As if the leader had sent that.
+void check_answer_of(std::string_view input) {
+  constexpr std::size_t kLongest = 1'000;
+  server::HttpAnswerReader reader(kLongest);
+  if (reader.take(input) != server::HttpAnswerReader::Next::kAnswer) return;
+  const server::HttpAnswer answer = reader.answer();
+  demand(answer.body.size() <= kLongest, "an answer has its bound");
+  demand(server::to_bytes(answer, true, true).starts_with("HTTP/1.1 "), "it can be passed on");
+}
+
 }  // namespace
 
 void run(std::string_view input) {
   static Serving serving;
   const std::set<std::string> hosts{"localhost"};
+  check_answer_of(input);
   std::string bytes(input.substr(0, 64 * 1'024));
   server::HttpReader reader;
   for (;;) {
@@ -68,6 +97,7 @@ void run(std::string_view input) {
     }
     const server::HttpRequest request = reader.request();
     static_cast<void>(server::read_credentials(request.authorization));
+    check_forwarding(request);
     if (const auto refused = server::refuse_origin(request, hosts)) {
       check(*refused);
       continue;
