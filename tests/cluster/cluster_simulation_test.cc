@@ -55,12 +55,18 @@ class ClusterRun {
     world_.pauses = !dice.one_in(3);
     world_.deaths = !dice.one_in(3);
     ends_early_ = !dice.one_in(3);
+    hits_leaders_ = dice.one_in(4);
+    if (hits_leaders_) world_.loses = world_.deaths = false;
+    if (dice.one_in(4)) address_ = "balancer";
     const std::size_t servers = 2 + dice.below(2);
     for (std::size_t each = 0; each < servers; ++each) servers_now_.push_back(&add_server());
     between_ = dice.one_in(3) ? 8s : 3s;
     crowd_.on_lead = [this](const std::string& name) { stop_new_leader(name); };
     crowd_.on_entry = [this] {
       if (std::exchange(cuts_at_entry_, false)) cut_leader();
+    };
+    crowd_.on_closing = [this] {
+      if (std::exchange(cuts_at_closing_, false)) cut_leader();
     };
     crowd_.begin(3 + dice.below(6));
     world_.after(world_.upto(2s), [this] { go_wrong(); });
@@ -71,7 +77,7 @@ class ClusterRun {
   }
 
  private:
-  SimServer& add_server() { return servers_.emplace_back(world_, ++numbers_, crowd_); }
+  SimServer& add_server() { return servers_.emplace_back(world_, ++numbers_, crowd_, address_); }
 
   void go_on(Nanos time) {
     const Nanos until = world_.now + time;
@@ -79,10 +85,13 @@ class ClusterRun {
     }
   }
 
-  // One fault, and the next one later.
+  // One fault.
   void go_wrong() {
     if (healed_) return;
     auto& dice = world_.dice;
+    if (world_.now < calm_until_) return world_.at(calm_until_, [this] { go_wrong(); });
+    world_.after(world_.upto(between_), [this] { go_wrong(); });  // The next one.
+    if (hits_leaders_) return hit_leader(30);
     SimServer*& server = dice.pick(servers_now_);
     switch (dice.below(13)) {
       case 0:
@@ -93,6 +102,7 @@ class ClusterRun {
         if (world_.deaths) replace(server);
         break;
       case 3:
+        cuts_at_closing_ = dice.one_in(2);
         if (world_.deaths) (leader() != nullptr ? leader() : server)->stop();
         break;
       case 4:
@@ -115,14 +125,16 @@ class ClusterRun {
         break;
       default: cut_leader_with_a_holder(20); break;
     }
-    world_.after(world_.upto(between_), [this] { go_wrong(); });
   }
 
-  SimServer* find(const std::string& name) {
-    const auto found = std::find_if(servers_now_.begin(), servers_now_.end(), [&](SimServer* each) {
-      return each->process().name() == name;
-    });
-    return found == servers_now_.end() ? nullptr : *found;
+  // Several may have that address. Then one that has led for a while is found.
+  SimServer* find(const std::string& address) {
+    SimServer* found = nullptr;
+    for (SimServer* each : servers_now_) {
+      if (each->address() != address) continue;
+      if (found == nullptr || each->shard() != nullptr) found = each;
+    }
+    return found;
   }
   SimServer* leader() { return find(etcd_.value_of("hf1/j/leader")); }
 
@@ -130,7 +142,7 @@ class ClusterRun {
   // just arrived, or a client counts on a lease.
   void cut_leader() {
     SimServer* const cut = leader();
-    if (!world_.loses || cut == nullptr) return;
+    if ((!world_.loses && !hits_leaders_) || cut == nullptr) return;
     const bool confirms = world_.dice.one_in(2);
     const Nanos time = confirms ? 3s + world_.upto(5s) : 1s + world_.upto(5s);
     etcd_.cut_off(cut->process(), time, confirms);
@@ -140,6 +152,25 @@ class ClusterRun {
   void cut_leader_with_a_holder(int tries) {
     if (crowd_.somebody_counts_on_a_lease() || tries == 0) return cut_leader();
     world_.after(100ms, [this, tries] { cut_leader_with_a_holder(tries - 1); });
+  }
+
+  void hit_leader(int tries) {
+    SimServer* const hit = leader();
+    if (hit == nullptr || tries == 0 || world_.now < calm_until_) return;
+    if (!crowd_.somebody_depends_on_one_server()) {
+      return world_.after(100ms, [this, tries] { hit_leader(tries - 1); });
+    }
+    calm_until_ = world_.now + 8s;
+    if (world_.dice.one_in(3)) {
+      cuts_at_closing_ = true;
+      return hit->stop();
+    }
+    // The leader trusts its deadline when it stops to run, and goes on when another one has led for
+    // long. It then reads first what was asked meanwhile.
+    etcd_.cut_off(hit->process(), 10s, /*confirms=*/false);
+    if (ends_early_) world_.after({}, [this] { etcd_.end_leadership(); });
+    world_.after(500ms + world_.upto(1s),
+                 [this, hit] { hit->process().pause(2500ms + world_.upto(3s)); });
   }
 
   // While it reads the journal, it loses the lead.
@@ -214,7 +245,11 @@ class ClusterRun {
   Nanos between_{};  // Two faults, at most.
   bool ends_early_ = false;
   bool cuts_at_entry_ = false;
+  bool cuts_at_closing_ = false;
+  std::string address_;  // All servers have it, as behind a load balancer. Empty: each has its own.
   bool healed_ = false;
+  bool hits_leaders_ = false;  // And there are no other faults.
+  Nanos calm_until_{};         // No fault comes before.
 };
 
 constexpr std::uint64_t kUsual = simulation::usually(150, 15);

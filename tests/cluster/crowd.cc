@@ -31,10 +31,11 @@ class Effects final : public server::RecordVisitor {
   bool on_lock(server::LockHead&) override { return true; }
   bool on_trace(std::string, server::BreakTrace) override { return true; }
   bool on_kept(std::string, server::KeptText) override { return true; }
-  bool on_closing() override { return true; }
+  bool on_closing() override { return closes = true; }
   bool on_end(Instant) override { return true; }
 
   std::vector<machine::Effect> all;
+  bool closes = false;
 };
 
 // Two clocks differ by less than that.
@@ -86,6 +87,10 @@ std::size_t Crowd::add(const std::string& name, const std::string& client) {
   one.stays = client.empty() && dice.one_in(3);
   one.loyal = client.empty() && dice.one_in(2);
   if (one.loyal && dice.one_in(2)) one.server = dice.draw();
+  if (one.loyal && dice.one_in(2)) {
+    one.ttl += 6s;
+    one.lengthens = false;
+  }
   one.sent.push_back(world_.now);
   acquisitions_.push_back(one);
   return acquisitions_.size() - 1;
@@ -279,6 +284,13 @@ bool Crowd::somebody_counts_on_a_lease() const {
                      [this](const Acquisition& each) { return believes(each); });
 }
 
+bool Crowd::somebody_depends_on_one_server() const {
+  return std::any_of(acquisitions_.begin(), acquisitions_.end(), [this](const Acquisition& each) {
+    const bool long_enough = each.believed_until > world_.now + 3s;
+    return believes(each) && each.server && !each.lengthens && long_enough;
+  });
+}
+
 void Crowd::learn(const News& news) {
   Acquisition& one = acquisitions_[news.acquisition];
   if (one.closed || news.seq >= one.sent.size()) return;
@@ -382,6 +394,7 @@ void Crowd::note_batch(const std::string& bytes) {
     check_refused(*its);
   }
   if (has_entry && on_entry) on_entry();
+  if (effects.closes && on_closing) on_closing();
 }
 
 }  // namespace holdfast::testing::cluster

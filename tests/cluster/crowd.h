@@ -48,10 +48,15 @@ class Crowd {
   bool last_holds() const { return last_ != kNobody && acquisitions_[last_].believed; }
 
   bool somebody_counts_on_a_lease() const;
+  // For seconds to come, while it asks one server only and lengthens no lease: a longer one would
+  // hide a take-over that comes too early.
+  bool somebody_depends_on_one_server() const;
   // A server of that name takes the lead.
   std::function<void(const std::string& server)> on_lead;
   // A batch with a new ticket is written.
   std::function<void()> on_entry;
+  // The record of an orderly end is written.
+  std::function<void()> on_closing;
 
   // --- For the servers.
   // A message has reached a server that leads, as far as it knows.

@@ -35,8 +35,13 @@ stores::etcd::JournalSettings settings_with(
 
 }  // namespace
 
-SimServer::SimServer(simulation::World& world, std::uint64_t number, Crowd& crowd)
-    : world_(world), process_(world, number), crowd_(crowd), fiber_([this] { run(); }) {
+SimServer::SimServer(simulation::World& world, std::uint64_t number, Crowd& crowd,
+                     std::string address)
+    : world_(world),
+      process_(world, number),
+      address_(address.empty() ? process_.name() : std::move(address)),
+      crowd_(crowd),
+      fiber_([this] { run(); }) {
   process_.post(Process::kRenewal, [this] { fiber_.resume(); });
   process_.post(Process::kLoop, [this] { tick(); });
 }
@@ -46,14 +51,15 @@ machine::Instant SimServer::boot_now() const {
       std::chrono::duration_cast<machine::Duration>(BootClock::now().time_since_epoch()));
 }
 
-// --- The loop.
+// --- The loop. Unlike that of service.cc it goes on while the server stops, so that the shard has
+// to refuse whatever comes then.
 
 void SimServer::receive(std::uint64_t which, const Crowd::Message& message) {
   process_.post(Process::kLoop, [this, which, message] {
-    if (!shard_ || stopping_) return;
+    if (!shard_) return;
     look_at_lead();
     crowd_.submit(*shard_, boot_now(), which, message);
-    if (std::exchange(flush_posted_, true)) return;
+    if (stopping_ || std::exchange(flush_posted_, true)) return;
     process_.post(Process::kLoop, [this] {
       flush_posted_ = false;
       if (shard_ && !stopping_ && !failed_) flush();
@@ -67,13 +73,16 @@ void SimServer::look_at_lead() {
 }
 
 void SimServer::tick() {
-  world_.after(kTick, [this] { process_.post(Process::kLoop, [this] { tick(); }); });
-  if (!shard_ || stopping_ || failed_) return;
+  // After it stood still, the loop reads what has come before it looks at its timer.
+  const auto look = [this] { process_.post(Process::kLoop, [this] { tick(); }); };
+  world_.after(kTick, [this, look] { process_.post(Process::kLoop, look); });
+  if (!shard_ || failed_) return;
   journal_->keep_leading();
   look_at_lead();
   if (handed_over_ && BootClock::now() - *handed_over_ >= port::Journal::kSilence) {
     shard_->trust_deadline(boot_now());
   }
+  if (stopping_) return;
   shard_->tick(boot_now());
   flush();
 }
@@ -140,7 +149,7 @@ bool SimServer::lead() {
   if (!made) return false;
   journal_ = *std::move(made);
   while (!over() && !stopping_) {
-    const auto leads = journal_->lead(process_.name(), BootClock::now());
+    const auto leads = journal_->lead(address_, BootClock::now());
     // Where the permission is missing, the operator starts it anew when it is given.
     const bool denied = !leads && leads.error().code() == Errc::kPermissionDenied;
     if (!leads && !denied && leads.error().code() != Errc::kUnavailable) {
@@ -246,10 +255,12 @@ void SimServer::close() {
   while (!failed_ && !over()) {
     if (!left) left = shard_->take_batch();
     if (!left) break;
+    handed_over_ = BootClock::now();
     take_result(commit(*std::exchange(left, std::nullopt), /*may_wait=*/false));
   }
   while (!failed_ && !over()) {
     const auto batch = shard_->take_closing_batch(boot_now());
+    handed_over_ = BootClock::now();
     if (!batch || commit(*batch, /*may_wait=*/false) != Commit::kCommitted) break;
     shard_->committed();
   }

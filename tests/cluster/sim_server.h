@@ -19,10 +19,12 @@ namespace holdfast::testing::cluster {
 
 class SimServer final : private server::ServiceListener {
  public:
-  SimServer(simulation::World& world, std::uint64_t number, Crowd& crowd);
+  // `address`: empty for one of its own.
+  SimServer(simulation::World& world, std::uint64_t number, Crowd& crowd, std::string address);
   ~SimServer() override = default;
 
   Process& process() { return process_; }
+  const std::string& address() const { return address_; }
   void receive(std::uint64_t which, const Crowd::Message& message);
   // SIGTERM; it begins anew a while later.
   void stop();
@@ -61,6 +63,7 @@ class SimServer final : private server::ServiceListener {
 
   simulation::World& world_;
   Process process_;
+  const std::string address_;
   Crowd& crowd_;
   // A process has its own, which outlives its terms.
   const std::shared_ptr<stores::etcd::SeenRevisions> seen_ =

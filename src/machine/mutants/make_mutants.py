@@ -5,7 +5,8 @@ copies; MUTANTS: another list than SOURCES/mutants/mutants.txt
 
 Each mistake becomes a branch on `mutant`, a number that the environment variable HOLDFAST_MUTANT
 sets at start, so that one build serves them all. A text that is no longer found in its file, or
-found twice, is an error here: a list of mistakes that rots unnoticed is worth nothing.
+found twice, is an error here: a list of mistakes that rots unnoticed is worth nothing. A mistake
+that takes several changes has a pair of lines for each.
 """
 
 import re
@@ -22,15 +23,16 @@ inline const int mutant = mutant_text != nullptr ? std::atoi(mutant_text) : 0;
 
 
 def read_mutants(path):
-    """[(number, file, words, original, mutated)]"""
-    entry = re.compile(r"(\d+) (\S+): (.+)\n- (.+)\n\+ (.+)\n")
+    """[(number, file, words, [(original, mutated), ...])]"""
+    entry = re.compile(r"(\d+) (\S+): (.+)\n((?:- .+\n\+ .+\n)+)")
     text = re.sub(r"(?m)^#.*\n", "", path.read_text())
     mutants = []
     for block in filter(None, (block.strip() for block in text.split("\n\n"))):
         match = entry.fullmatch(block + "\n")
         if not match:
             sys.exit(f"{path.name}: not understood:\n{block}")
-        mutants.append((int(match[1]), *match.groups()[1:]))
+        changes = re.findall(r"- (.+)\n\+ (.+)\n", match[4])
+        mutants.append((int(match[1]), match[2], match[3], changes))
     numbers = [mutant[0] for mutant in mutants]
     if not mutants or numbers != list(range(1, len(numbers) + 1)):
         sys.exit(f"{path.name}: the numbers are not 1, 2, 3 ...")
@@ -50,8 +52,8 @@ def branch(original, mistakes):
 
 def mutate(name, text, mutants):
     mistakes = {}
-    for number, file, words, original, mutated in mutants:
-        if file == name:
+    for number, file, _, changes in mutants:
+        for original, mutated in changes if file == name else []:
             mistakes.setdefault(original, []).append((number, mutated))
     spans = []
     for original, each in mistakes.items():
