@@ -3,8 +3,8 @@
 //
 //   rests ─ reads chunks ─ reads batches ─ writes chunks ─ writes the head ─ trims ─ rests
 //
-// Guarantee: a crash at any step leaves the old snapshot or the new one valid. A step takes as long
-// as a commit does, whatever the number of locks.
+// Guarantee: a crash at any step leaves the old snapshot or the new one valid (rule 47). A step
+// takes as long as a commit does, whatever the number of locks.
 // Thread-safety: none; the journal's thread. Memory: that of a Fold while it works.
 // Errors: of the journal. One that is full, or does not answer, postpones the work. Damaged records
 // end it for good (broken()), and the journal then grows until its room is used up.

@@ -104,6 +104,7 @@ Result<void> Recovery::give(std::span<LockImage> images) {
       } else {
         into_.waiters.push_back(ticket.id);
       }
+      // An orderly end has told each lease's own end, so moving a shard lengthens none (rule 55).
       if (!outline_.closed) extend(ticket);
     }
   }

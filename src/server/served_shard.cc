@@ -194,6 +194,8 @@ void ServedShard::Impl::follow() {
     }
     if (!wait_for_turn()) return;
     const auto leads = try_once();
+    // This server cannot read the journal, and another one may. So it does not try to lead again
+    // (rule 51).
     if (!leads && leads.error().code() != Errc::kUnavailable) {
       return owner.on_failure(shard, leads.error());
     }

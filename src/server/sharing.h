@@ -24,7 +24,7 @@ struct SharingTimes {
   // A vacant shard is left to each server that leads fewer for so long.
   std::chrono::milliseconds turn{400};
   // Shards move only when servers and leaders have been the same for so long: longer than a dead
-  // server stays on the list.
+  // server stays on the list. So moves do not follow each other at once (rule 55).
   std::chrono::milliseconds settled{10'000};
   std::chrono::milliseconds between_looks{250};
 };

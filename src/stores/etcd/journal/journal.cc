@@ -312,7 +312,8 @@ Result<bool> EtcdJournal::take_lead(About next) {
   return true;
 }
 
-// The transaction that made the leader key is the take-over record: everything is read as of it.
+// The transaction that made the leader key is the take-over record: everything is read as of it
+// (rule 38).
 void EtcdJournal::leads(std::int64_t created, std::int64_t revision, BootInstant sent) {
   leader_ = created;
   revision_ = revision;
