@@ -74,7 +74,7 @@ void World::fail(const std::string& what) {
 
 void World::step() {
   switch (dice_.below(16)) {
-    case 0: return pass_time();
+    case 0: return dice_.one_in(8) ? stall() : pass_time();
     case 1:
     case 2: return newcomer();
     case 3:
@@ -110,6 +110,21 @@ void World::pass_time() {
                           : Duration(milliseconds(1 + dice_.below(400)));
 }
 
+// The server hears its timer first, and then the renewals that came while it stood still.
+void World::stall() {
+  if (!shard_) return;
+  const auto tickets = [this] {
+    std::size_t all = 0;
+    for (const auto& lock : shard_->machine().snapshot().locks) all += lock.tickets.size();
+    return all;
+  };
+  shard_->tick(boot());
+  const std::size_t before = tickets();
+  now_ += milliseconds(500 + dice_.below(3'000));
+  shard_->tick(boot());
+  if (tickets() < before) fail("a stall ended a lease");
+}
+
 void World::newcomer() {
   if (acquisitions_.size() > 40) return;
   Acquisition one;
@@ -135,7 +150,9 @@ void World::speak() {
   if (ends || one.closed) {
     one.closed = true;
     // Also where it is lost already: a release says so again.
-    Message message{at, one.believed && !dice_.one_in(8) ? Kind::kRelease : Kind::kCancel, 0, {}};
+    // A release may overtake its acquire.
+    const bool releases = one.believed != dice_.one_in(8);
+    Message message{at, releases ? Kind::kRelease : Kind::kCancel, 0, {}};
     if (one.believed && dice_.one_in(6)) {
       message.kind = Kind::kKeep;
       message.seq = one.sent.size();
@@ -154,10 +171,15 @@ void World::speak() {
 void World::deliver_request(const Message& message) {
   if (!shard_) return;
   const Request request = request_of(acquisitions_[message.acquisition], message);
-  shard_->submit(boot(), request, [this, message](const Result<Answer>& answer) {
+  const bool first = message.kind == Kind::kRenew &&
+                     inherited_.erase(acquisitions_[message.acquisition].id) > 0;
+  shard_->submit(boot(), request, [this, message, first](const Result<Answer>& answer) {
     Acquisition& asker = acquisitions_[message.acquisition];
     if (!answer) return;
     check_told(asker, message.kind, answer->reply);
+    if (first && answer->reply.outcome == Outcome::kHeld && answer->reply.seq < message.seq) {
+      fail("the first renewal after a crash was answered with an older number");
+    }
     if (answer->reply.outcome == Outcome::kHeld) {
       news_.push_back(
           {message.acquisition, answer->reply.seq, answer->reply.lease, answer->reply.token});
@@ -244,10 +266,11 @@ void World::learn(const News& news) {
 void World::drive_journal() {
   if (!shard_) return start();
   if (dice_.one_in(25)) return crash();
+  if (dice_.one_in(50)) ends_ = true;
   if (!outbound_) {
-    outbound_ = shard_->take_batch();
-    if (outbound_) outbound_->add_checksum();
+    outbound_ = take_next();
     durable_ = false;
+    if (!outbound_ && ends_) return crash();  // All is written.
     if (outbound_ && dice_.one_in(2)) return;
   }
   if (dice_.one_in(3) && compactor_->busy()) {
@@ -256,6 +279,13 @@ void World::drive_journal() {
     journal_->answer(Commit::kCommitted);
   }
   if (outbound_) finish_commit();
+}
+
+// Clients go on asking while the server ends.
+std::optional<Shard::Outbound> World::take_next() {
+  auto next = ends_ ? shard_->take_closing_batch(boot()) : shard_->take_batch();
+  if (next) next->add_checksum();
+  return next;
 }
 
 void World::finish_commit() {
@@ -291,6 +321,12 @@ void World::start() {
   static_cast<void>(journal_->open());
   auto recovered = recover(*journal_, {}, 1'000);
   if (!recovered) return fail("the journal cannot be used: " + recovered.error().message());
+  inherited_.clear();
+  for (const auto& lock : recovered->machine.snapshot().locks) {
+    for (const TicketImage& ticket : lock.tickets) {
+      if (recovered->extended.contains(ticket.id)) inherited_.insert(ticket.id);
+    }
+  }
   compactor_.emplace(*journal_, Compactor::Settings{.bytes = 2'000, .chunk = 300}, disk_.head,
                      recovered->last_batch);
   shard_ = std::make_unique<Shard>(*std::move(recovered), boot(),
@@ -315,7 +351,7 @@ void World::crash() {
     static_cast<void>(journal_->commit(outbound_->number, outbound_->bytes));
   }
   outbound_.reset();
-  durable_ = false;
+  durable_ = ends_ = false;
   shard_.reset();
   compactor_.reset();
   news_.clear();
@@ -468,7 +504,7 @@ void World::check_fold() {
 void World::settle() {
   const auto commit_all = [&] {
     const auto next = [&] {
-      if (!outbound_ && (outbound_ = shard_->take_batch())) outbound_->add_checksum();
+      if (!outbound_) outbound_ = take_next();
       return outbound_.has_value();
     };
     while (next()) {

@@ -1,6 +1,7 @@
 // A shard, its journal and its clients in one deterministic world, all drawn from one seed. The
-// journal is late, full, lost, or keeps a batch whose answer it lost; the server dies between any
-// two steps and comes back with another boot time; messages are late, lost and doubled.
+// journal is late, full, lost, or keeps a batch whose answer it lost; the server dies or ends
+// in order between any two steps and comes back with another boot time; it stands still; messages
+// are late, lost and doubled.
 //
 // Checked after each step:
 //   - no two clients count on incompatible leases, each by the deadline that it counts from the
@@ -9,6 +10,8 @@
 //   - tokens grow from holder to holder and are given once;
 //   - after a restart, a client that counts on a lease has it, with its token, for at least as
 //     long;
+//   - the first renewal after a crash is answered with its own number (rule 41);
+//   - no lease ends in the instant in which a stall ends (rule 53);
 //   - an acquisition whose release was answered and that is gone never comes back;
 //   - each change of a kept text replaces the one that it names, an answered one is never lost, and
 //     a read tells no older one;
@@ -21,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,6 +70,7 @@ class World final : private ServiceListener {
 
   void step();
   void pass_time();
+  void stall();
   void speak();
   void newcomer();
   void deliver_request(const Message& message);
@@ -74,6 +79,7 @@ class World final : private ServiceListener {
   void finish_commit();
   void start();
   void crash();
+  std::optional<Shard::Outbound> take_next();
   void settle();
   void change_kept();
   void read_kept(const std::string& key);
@@ -100,6 +106,9 @@ class World final : private ServiceListener {
   std::unique_ptr<Shard> shard_;
   std::optional<Shard::Outbound> outbound_;  // Under way.
   bool durable_ = false;                     // It is on the disk, and the shard does not know.
+  bool ends_ = false;                        // The server ends in order.
+  // Tickets that a crash has left, until they are renewed.
+  std::set<machine::AcquisitionId> inherited_;
   machine::Instant now_{std::chrono::seconds(1'000'000)};
   machine::Duration boot_offset_{};
   std::vector<Acquisition> acquisitions_;
