@@ -70,10 +70,10 @@ struct ServerOptions {
   // "sqlite:DIR", a folder on a local disk, which is made; "etcd://HOST,HOST,HOST/PREFIX", which
   // any number of servers may share: one leads, and the others stand by; or "memory:".
   std::string journal{};
-  // Only for a new journal in etcd, or in memory: its locks are spread over so many shards, at most
-  // 64, each with a leader of its own. The servers on the journal share them evenly. The number is
-  // kept for good; another one is refused. 0: as many as the journal has; a new one gets eight in
-  // etcd, and one in memory. Several shards cannot take several locks in one step.
+  // Only for a new journal: its locks are spread over so many shards, at most 64. In etcd each has
+  // a leader of its own, and the servers on the journal share them evenly. The number is kept for
+  // good; another one is refused. 0: as many as the journal has; a new one gets eight in etcd, and
+  // one otherwise. Several shards cannot take several locks in one step.
   std::uint32_t shards = 0;
   // The address that servers on a shared journal tell of this one. Empty: that of `listen`.
   std::string advertise{};

@@ -2,7 +2,8 @@
 // hashed.
 //
 // Guarantee: a server may run on the folder meanwhile, but for restore_journal(). A backup is the
-// journal of one instant, in one file, and was read back whole before the call returned.
+// journal of one instant, and was read back whole before the call returned. It is one file; for a
+// journal with several shards a folder with a file for each, of an instant of its own.
 // Not guaranteed: that a restored copy knows the newest grants. So the server that starts on it
 // grants nothing for 24 h.
 // Thread-safety: safe. Blocking: the disk.
@@ -20,17 +21,19 @@
 
 namespace holdfast {
 
+// With several shards the numbers are sums.
 struct JournalReport {
-  std::string id;
-  std::string term;           // The newest; a backup's ends in "-copy".
+  std::string id;             // The first shard's.
+  std::string term;           // The newest; a backup's ends in "-copy". Empty with several shards.
   std::uint64_t batches = 0;  // The newest one's number.
   std::uint64_t bytes = 0;    // The database has so many, without its log.
   std::size_t locks = 0;      // With a holder or a waiter.
   std::size_t holders = 0;
   std::size_t waiters = 0;
+  std::uint32_t shards = 1;
 };
 
-// `at`: a folder, or the file of a backup.
+// `at`: a folder, or a backup.
 HOLDFAST_EXPORT Result<JournalReport> verify_journal(const std::string& at);
 HOLDFAST_EXPORT Result<JournalReport> back_up_journal(const std::string& folder,
                                                       const std::string& destination);

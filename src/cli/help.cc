@@ -381,9 +381,9 @@ with 0. SIGHUP makes it read the users and the certificate again; without either
   --journal URL     its kind and place: sqlite:DIR, as --data; etcd://HOST,HOST/PREFIX, which
                     several servers share: one leads, the others stand by; memory: nothing survives,
                     for tests
-  --shards N        a new journal in etcd or in memory has N shards, 64 at most (default: 8 in etcd,
-                    else 1), each with its own leader. The servers share them evenly, and the number
-                    is kept for good. Several shards cannot take several locks in one step
+  --shards N        a new journal has N shards, 64 at most (default: 8 in etcd, else 1). In etcd
+                    each has its own leader, and the servers share them evenly. The number is kept
+                    for good. Several shards cannot take several locks in one step
   --advertise ADDR  the address that servers on a shared journal tell of this one; by default that
                     of --listen
   --config FILE     a file in TOML, whose table [serve] has these options with '_' for '-':
@@ -414,11 +414,11 @@ of --store. On a server with users all of them but status ask for the right `adm
   verify FOLDER-OR-BACKUP
                     read everything, and say what is in it
   backup FOLDER BACKUP
-                    copy the journal of this instant to the new file BACKUP, and verify the copy
+                    copy the journal to BACKUP, a new file (several shards: folder), and verify it
   restore BACKUP FOLDER
-                    put the copy back, as FOLDER/journal.db, which must not be there. A server on it
-                    grants nothing for 24 h, because clients may count on grants that came after the
-                    backup. When all clients are stopped, start it with --clients-stopped
+                    put the copy back, where no journal.db may be. A server on it grants nothing for
+                    24 h, because clients may count on grants that came after the backup. When all
+                    clients are stopped, start it with --clients-stopped
   status            ask the servers that the URL names, and those that lead other shards; exit
                     status 0: all is led, and locks are granted, by one service; 1 and why
   members           ask for all servers on the journal, named or not; 1: of several services
@@ -428,13 +428,13 @@ of --store. On a server with users all of them but status ask for the right `adm
                     60 s at most. Holders keep their leases
   --address ADDR    drain: the server that is to stop, if the URL names several or another one
   password          read a password, the first line of stdin, and print its hash for --users
-  --json            print one object: journal_id, term, batches, bytes, locks, holders, waiters; or
-                    hash; servers, each with address, trouble, refused (the log-in), or address,
-                    leads, leader, version, journal_id, journal_place, term, pid, uptime_s,
+  --json            print one object: journal_id, term, batches, bytes, shards, locks, holders,
+                    waiters; or hash; servers, each with address, trouble, refused (the log-in), or
+                    address, leads, leader, version, journal_id, journal_place, term, pid, uptime_s,
                     connections, holders, waiters, journal_answers, full, disk_percent, quiet_s (no
-                    grants for so long), shards, leading (how many), shard_leaders (of several);
-                    vacant_shards; members, each with address, version, leads, shards, http,
-                    since, trouble, refused; unlisted; one_service; stepped_down, leader; drained
+                    grants so long), shards, leading (how many), shard_leaders (of several);
+                    vacant_shards; members, each with address, version, leads, shards, since,
+                    trouble, refused; unlisted; one_service; stepped_down, leader; drained
   --log-format F    the format of stderr: text, json or logfmt
   -q, --quiet       print failures only
 

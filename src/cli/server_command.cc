@@ -36,7 +36,9 @@ std::string sentence(const ServerToolOptions& options, const JournalReport& repo
   std::string text = options.verb == "verify"   ? "whole: " + printable(options.from)
                      : options.verb == "backup" ? "backed up to " + printable(options.to)
                                                 : "restored to " + printable(options.to);
-  text += "\n  journal " + report.id + ", term " + printable(report.term) + ", batch " +
+  text += "\n  journal " + report.id +
+          (report.shards == 1 ? ", term " + printable(report.term) + ", batch "
+                              : ", " + std::to_string(report.shards) + " shards, batches: ") +
           std::to_string(report.batches) + "\n  locks: " + std::to_string(report.locks) +
           ", holders: " + std::to_string(report.holders) +
           ", waiters: " + std::to_string(report.waiters) + "\n";
@@ -327,6 +329,7 @@ int server_command(const ServerToolOptions& options) {
                  {"term", report->term},
                  {"batches", report->batches},
                  {"bytes", report->bytes},
+                 {"shards", report->shards},
                  {"locks", report->locks},
                  {"holders", report->holders},
                  {"waiters", report->waiters}},

@@ -74,6 +74,8 @@ struct Server::Impl final : server::ShardOwner {
   }
   ~Impl() { stop(); }
 
+  std::uint32_t count() const { return static_cast<std::uint32_t>(shards.size()); }
+
   server::Greeting greeting() const {
     return {.version = HOLDFAST_VERSION,
             .journal = options.journal.substr(0, options.journal.find(':')),
@@ -198,7 +200,7 @@ struct Server::Impl final : server::ShardOwner {
 
   void make_shards() {
     server::ServedShardOptions one{.journal = options.journal,
-                                   .shard = {0, static_cast<std::uint32_t>(shards.size())},
+                                   .shard = {0, count()},
                                    .address = told,
                                    .shared = shared,
                                    .service = tuning.service};
@@ -213,12 +215,12 @@ struct Server::Impl final : server::ShardOwner {
   Result<void> start_shards() {
     for (std::uint32_t shard = 0; shard < shards.size(); ++shard) {
       auto journal = std::move(first);
-      if (shard > 0 && !shared) {
-        auto made = server::make_journal(options.journal);
+      if (shards.size() > 1) journal.reset();
+      if (shards.size() > 1 && !shared) {
+        auto made = server::make_journal(options.journal, {shard, count()});
         if (!made) return made.error();
         journal = *std::move(made);
       }
-      if (shared && shards.size() > 1) journal.reset();
       if (auto started = shards[shard]->start(std::move(journal)); !started) return started;
     }
     return {};
@@ -226,7 +228,7 @@ struct Server::Impl final : server::ShardOwner {
 
   // A server that is not on the list serves locks as well as any other.
   void join_members() {
-    auto made = server::make_members(options.journal, static_cast<std::uint32_t>(shards.size()));
+    auto made = server::make_members(options.journal, count());
     if (made) {
       members = *std::move(made);
     } else {
@@ -350,7 +352,7 @@ struct Server::Impl final : server::ShardOwner {
       one.leading = one.leads ? 1 : 0;
       return one;
     }
-    ServerLead all{.leads = false, .shards = static_cast<std::uint32_t>(shards.size())};
+    ServerLead all{.leads = false, .shards = count()};
     for (const auto& each : shards) {
       const ServerLead one = each->lead();
       if (!one.leads) continue;
@@ -412,7 +414,7 @@ struct Server::Impl final : server::ShardOwner {
   server::Front front;
   server::HttpFront http;
   std::vector<std::unique_ptr<server::ServedShard>> shards;
-  std::unique_ptr<server::Journal> first;  // The first shard's, until that has it.
+  std::unique_ptr<server::Journal> first;  // The only shard's, until that has it.
   std::string address;
   std::string http_address;
   std::string told;

@@ -1,10 +1,12 @@
 // A server with several shards in this process, its clients and its HTTP port. The journals are in
-// memory; tests/faults/service_shards_test.cc has several servers on etcd.
+// memory or in a folder; tests/faults/service_shards_test.cc has several servers on etcd.
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -110,11 +112,36 @@ TEST_F(ServerShardsTest, InfoHasOnlyLinesThatAreTrue) {
   EXPECT_TRUE(tells(of_one, "\njournal_id:" + server_->journal_id() + "\r")) << of_one;
 }
 
-TEST_F(ServerShardsTest, AFolderHasOneShard) {
+TEST_F(ServerShardsTest, AFolderKeepsTheGrantsOfAllShards) {
   options_.journal = "sqlite:" + folder_.file("data");
-  const auto made = ServerAccess::start(options_, {});
-  ASSERT_FALSE(made);
-  EXPECT_EQ(made.error().code(), Errc::kUnsupported) << made.error().message();
+  open();
+  EXPECT_TRUE(server_->lead().found.new_journal);
+  for (std::uint32_t shard = 0; shard < kShards; ++shard) acquire(name_in(shard));
+  EXPECT_TRUE(server_->place().ends_with("/data")) << server_->place();
+  EXPECT_EQ(ServerAccess::start(options_, {}).error().code(), Errc::kStoreInUse);
+  server_.reset();
+  options_.shards = 0;
+  open();
+  EXPECT_EQ(server_->lead().shards, kShards);
+  EXPECT_FALSE(server_->lead().found.new_journal);
+  EXPECT_EQ(server_->lead().found.locks, kShards);
+  for (std::uint32_t shard = 0; shard < kShards; ++shard) {
+    EXPECT_EQ(get("/v1/locks/" + name_in(shard)).parsed()["holders"].size(), 1U);
+  }
+  server_.reset();
+  options_.shards = 1;
+  EXPECT_EQ(ServerAccess::start(options_, {}).error().code(), Errc::kInvalidArgument);
+}
+
+TEST_F(ServerShardsTest, AServerEndsWhenTheFilesOfOneShardAreTakenAway) {
+  options_.journal = "sqlite:" + folder_.file("data");
+  std::promise<std::string> ended;
+  options_.on_stopped = [&](const Error& reason) { ended.set_value(reason.message()); };
+  open();
+  const std::string database = folder_.file("data") + "/shard-2/journal.db";
+  std::filesystem::rename(database, folder_.file("away"));
+  const std::string why = ended.get_future().get();
+  EXPECT_TRUE(tells(why, database)) << why;
 }
 
 // Locks, waits, permits, watches, status and HTTP at once, and then the end: for the thread

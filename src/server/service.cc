@@ -653,7 +653,11 @@ void Service::State::add(const State& other) {
   waiters += other.waiters;
   uncommitted += other.uncommitted;
   full = full || other.full;
-  disk = other.disk;
+  if (other.disk.size != 0) {
+    disk = other.disk;
+  } else {
+    disk.journal += other.disk.journal;  // It is of another shard on the same disk.
+  }
   commits += other.commits;
   commit_time += other.commit_time;
   quiet = std::max(quiet, other.quiet);

@@ -731,6 +731,8 @@ def can_mount():
 class FullDiskTest(ServeCase):
     """The journal is on a disk of 8 MiB, which the test fills and empties."""
 
+    ARGUMENTS = ""
+
     def setUp(self):
         super().setUp()
         self.said = ""
@@ -738,7 +740,7 @@ class FullDiskTest(ServeCase):
         os.mkdir(disk)
         self.server = subprocess.Popen(
             ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=8m none "$1" && exec "$2" serve '
-             '--listen "$3" --data "$1/j"', "sh", disk, PROGRAM, f"127.0.0.1:{self.port}"],
+             f'--listen "$3" --data "$1/j" {self.ARGUMENTS}', "sh", disk, PROGRAM, f"127.0.0.1:{self.port}"],
             env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True, preexec_fn=die_with_parent)
         self.addCleanup(self.end, self.server)
@@ -870,7 +872,7 @@ class ToolsTest(ServeCase):
         self.ok("acquire", "--ttl", "60s", "a")
         copy = self.path("copy")
         backup = json.loads(self.ok("server", "backup", self.data, copy, "--json").stdout)
-        keys = {"journal_id", "term", "batches", "bytes", "locks", "holders", "waiters"}
+        keys = {"journal_id", "term", "batches", "bytes", "shards", "locks", "holders", "waiters"}
         self.assertEqual(set(backup), keys)
         verified = json.loads(self.ok("server", "verify", "--json", copy).stdout)
         self.assertEqual(verified, backup)

@@ -27,8 +27,8 @@ Result<std::unique_ptr<Journal>> make_journal(const std::string& url, port::Shar
 Result<std::unique_ptr<port::Members>> make_members(const std::string& url,
                                                     std::uint32_t shards = 1);
 // How many shards the journal has. A new one gets `wanted`, and keeps that number; 0: as many as
-// are usual in its store.
-// Errors: the same; kInvalidArgument: it has another number; kUnsupported: it has one always.
+// are usual in its store. A folder gets them when the first one is opened.
+// Errors: the same; kInvalidArgument: it has another number; kCorruptState: a shard is missing.
 Result<std::uint32_t> fix_shards(const std::string& url, std::uint32_t wanted);
 
 }  // namespace holdfast::server

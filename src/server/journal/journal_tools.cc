@@ -1,8 +1,10 @@
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -10,6 +12,8 @@
 #include <system_error>
 
 #include "holdfast/server_tools.h"
+#include "src/port/service/shards.h"
+#include "src/server/journal/folder_shards.h"
 #include "src/server/journal/sqlite_journal.h"
 #include "src/server/recovery.h"
 #include "src/stores/sqlite/file/file_system.h"
@@ -18,6 +22,7 @@
 namespace holdfast {
 namespace {
 
+using server::shard_folder;
 using server::SqliteJournal;
 using server::SqliteJournalOptions;
 using stores::sqlite::InsideSqlite;
@@ -113,39 +118,20 @@ Result<std::string> path_of(const std::string& given) {
                    "tools: 'etcdctl snapshot save' and 'etcdctl snapshot status'");
 }
 
-// A copy beside its place first, so that a crash leaves no half of one.
-Result<JournalReport> copy_whole(const std::string& from, const std::string& to) {
-  const std::string part = to + ".part";
-  const int file = ::open(part.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (file < 0) {
-    return Error(errno == EACCES || errno == EPERM ? Errc::kPermissionDenied : Errc::kUnavailable,
-                 part + ": " + std::strerror(errno) +
-                     (errno == EEXIST ? "; remove it, unless a backup runs just now" : ""));
-  }
-  ::close(file);
-  auto copied = copy_pages(from, part);
-  auto report = copied ? verify_journal(part) : copied.error();
-  if (report && ::rename(part.c_str(), to.c_str()) != 0) {
-    report = Error(Errc::kUnavailable, to + ": " + std::strerror(errno));
-  }
-  if (!report) ::unlink(part.c_str());
-  sync_folder(stores::sqlite::folder_of(to));
-  return report;
+Error part_failed(const std::string& part) {
+  return {errno == EACCES || errno == EPERM ? Errc::kPermissionDenied : Errc::kUnavailable,
+          part + ": " + std::strerror(errno) +
+              (errno == EEXIST ? "; remove it, unless a backup runs just now" : "")};
 }
 
-}  // namespace
-
-Result<JournalReport> verify_journal(const std::string& at) {
-  const auto path = path_of(at);
-  if (!path) return path.error();
-  SqliteJournalOptions options{*path};
-  options.look_only = true;
-  if (!is_folder(options.folder)) options.file = options.folder;
+// One database. `options`: a look.
+Result<JournalReport> read_whole(const SqliteJournalOptions& options) {
   SqliteJournal journal(options);
   if (auto opened = journal.open(); !opened) return opened.error();
   JournalReport report;
   report.id = journal.id();
   report.term = journal.term();
+  report.shards = journal.shard().of;
   const std::string place = options.file.empty() ? options.folder : options.file;
   const auto last = journal.last();
   report.batches = last ? *last : 0;
@@ -161,16 +147,140 @@ Result<JournalReport> verify_journal(const std::string& at) {
   return report;
 }
 
+Result<JournalReport> read_file(const std::string& path) {
+  SqliteJournalOptions options{path};
+  options.look_only = true;
+  options.file = path;
+  return read_whole(options);
+}
+
+// The id is the first shard's.
+void add_shard(JournalReport& sum, const JournalReport& one) {
+  sum.term.clear();
+  sum.batches += one.batches;
+  sum.bytes += one.bytes;
+  sum.locks += one.locks;
+  sum.holders += one.holders;
+  sum.waiters += one.waiters;
+}
+
+Error no_journal(const std::string& folder) {
+  return {Errc::kInvalidArgument, "there is no journal at " + folder + "/journal.db"};
+}
+
+// A copy beside its place first, so that a crash leaves no half of one.
+Result<JournalReport> copy_whole(const std::string& from, const std::string& to) {
+  const std::string part = to + ".part";
+  const int file = ::open(part.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file < 0) return part_failed(part);
+  ::close(file);
+  auto copied = copy_pages(from, part);
+  auto report = copied ? read_file(part) : copied.error();
+  if (report && ::rename(part.c_str(), to.c_str()) != 0) {
+    report = Error(Errc::kUnavailable, to + ": " + std::strerror(errno));
+  }
+  if (!report) ::unlink(part.c_str());
+  sync_folder(stores::sqlite::folder_of(to));
+  return report;
+}
+
+// The first one comes last, because the others are looked for where it is. On an error nothing
+// stays.
+Result<JournalReport> copy_shards(const std::string& from, const std::string& into,
+                                  std::uint32_t shards) {
+  JournalReport sum;
+  for (std::uint32_t shard = shards; shard-- > 0;) {
+    const std::string folder = shard_folder(into, shard);
+    Result<JournalReport> copied = JournalReport();
+    if (!stores::sqlite::make_folders(folder)) {
+      copied = Error(Errc::kPermissionDenied, folder + ": " + std::strerror(errno));
+    } else {
+      copied = copy_whole(shard_folder(from, shard) + "/journal.db", folder + "/journal.db");
+    }
+    if (!copied) {
+      while (++shard < shards) ::unlink((shard_folder(into, shard) + "/journal.db").c_str());
+      return copied;
+    }
+    add_shard(*copied, sum);
+    sum = *std::move(copied);
+  }
+  sync_folder(into);
+  return sum;
+}
+
+// A folder with a database for each shard.
+Result<JournalReport> back_up_shards(const std::string& from, const std::string& to,
+                                     std::uint32_t shards) {
+  const std::string part = to + ".part";
+  if (::mkdir(part.c_str(), 0700) != 0) return part_failed(part);
+  auto report = copy_shards(from, part, shards);
+  if (report && ::rename(part.c_str(), to.c_str()) != 0) {
+    report = Error(Errc::kUnavailable, to + ": " + std::strerror(errno));
+  }
+  std::error_code error;
+  if (!report) std::filesystem::remove_all(part, error);
+  sync_folder(stores::sqlite::folder_of(to));
+  return report;
+}
+
+Result<void> refuse_journals(const std::string& into) {
+  for (std::uint32_t shard = 0; shard < port::kMostShards; ++shard) {
+    const std::string folder = shard_folder(into, shard);
+    const std::string to = folder + "/journal.db";
+    if (is_there(to)) {
+      return Error(Errc::kInvalidArgument,
+                   folder +
+                       ": has a journal. Stop its server, and move journal.db and journal.db-wal "
+                       "away first; leave journal.id there");
+    }
+    if (is_there(to + "-wal")) {
+      return Error(Errc::kInvalidArgument, to + "-wal: belongs to another database; move it away");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<JournalReport> verify_journal(const std::string& at) {
+  const auto path = path_of(at);
+  if (!path) return path.error();
+  if (!is_folder(*path)) {
+    auto report = read_file(*path);
+    if (!report || report->shards == 1) return report;
+    return Error(Errc::kInvalidArgument, *path + ": has one of " + std::to_string(report->shards) +
+                                             " shards; name the folder of all");
+  }
+  const auto shards = server::count_shards(*path);
+  if (!shards) return shards.error();
+  if (!*shards) return no_journal(*path);
+  JournalReport sum;
+  for (std::uint32_t shard = 0; shard < **shards; ++shard) {
+    SqliteJournalOptions options{shard_folder(*path, shard)};
+    options.look_only = true;
+    const auto one = read_whole(options);
+    if (!one) return one;
+    if (shard == 0) {
+      sum = *one;
+    } else {
+      add_shard(sum, *one);
+    }
+  }
+  return sum;
+}
+
 Result<JournalReport> back_up_journal(const std::string& folder, const std::string& destination) {
   const auto path = path_of(folder);
   if (!path) return path.error();
-  const std::string from = *path + "/journal.db";
   const std::string to = whole(destination);
   if (is_there(to)) {
     return Error(Errc::kInvalidArgument, to + ": is there already; name a file that is not");
   }
-  if (!is_there(from)) return Error(Errc::kInvalidArgument, "there is no journal at " + from);
-  return copy_whole(from, to);
+  const auto shards = server::count_shards(*path);
+  if (!shards) return shards.error();
+  if (!*shards) return no_journal(*path);
+  if (**shards > 1) return back_up_shards(*path, to, **shards);
+  return copy_whole(*path + "/journal.db", to);
 }
 
 Result<JournalReport> restore_journal(const std::string& backup, const std::string& folder) {
@@ -180,23 +290,18 @@ Result<JournalReport> restore_journal(const std::string& backup, const std::stri
   const std::string& into = *path;
   auto seen = verify_journal(from);
   if (!seen) return seen;
-  if (is_folder(from)) {
-    return Error(Errc::kInvalidArgument, from + ": is a folder; name the file of a backup");
-  }
-  const std::string to = into + "/journal.db";
-  if (is_there(to)) {
+  if (is_folder(from) && (seen->shards == 1 || is_there(from + "/journal.id"))) {
     return Error(Errc::kInvalidArgument,
-                 into +
-                     ": has a journal. Stop its server, and move journal.db and journal.db-wal "
-                     "away first; leave journal.id there");
+                 from +
+                     ": is a folder of a journal; name a backup, as 'holdfast server backup' "
+                     "makes it");
   }
+  if (auto free = refuse_journals(into); !free) return free.error();
   if (!stores::sqlite::make_folders(into)) {
     return Error(Errc::kPermissionDenied, into + ": " + std::strerror(errno));
   }
-  if (is_there(to + "-wal")) {
-    return Error(Errc::kInvalidArgument, to + "-wal: belongs to another database; move it away");
-  }
-  return copy_whole(from, to);
+  if (seen->shards > 1) return copy_shards(from, into, seen->shards);
+  return copy_whole(from, into + "/journal.db");
 }
 
 }  // namespace holdfast

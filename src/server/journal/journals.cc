@@ -13,6 +13,7 @@
 #include "src/port/registry.h"
 #include "src/port/store_url.h"
 #include "src/server/access/server_tls.h"
+#include "src/server/journal/folder_shards.h"
 #include "src/server/journal/journal.h"
 #include "src/server/journal/memory_journal.h"
 #include "src/server/journal/sqlite_journal.h"
@@ -30,6 +31,7 @@ Result<void> MemoryJournal::open() {
 namespace {
 
 constexpr std::chrono::seconds kOpening{10};
+constexpr std::string_view kSqlite = "sqlite:";
 
 Error not_a_journal(const std::string& url) {
   std::string others;
@@ -40,7 +42,8 @@ Error not_a_journal(const std::string& url) {
           "journal '" + url + "': write sqlite:FOLDER" + others + ", or memory: to keep nothing"};
 }
 
-Result<std::unique_ptr<Journal>> make_sqlite_journal(const std::string& url, std::string folder) {
+Result<std::string> folder_of_url(const std::string& url) {
+  std::string folder = url.substr(kSqlite.size());
   if (folder.starts_with("//")) folder.erase(0, 2);
   if (const auto mark = folder.find('?'); mark != folder.npos) {
     return Error(Errc::kInvalidArgument, "journal '" + url + "': " + folder.substr(mark) +
@@ -48,7 +51,7 @@ Result<std::unique_ptr<Journal>> make_sqlite_journal(const std::string& url, std
                                              "options; --data takes any name of a folder");
   }
   if (folder.empty()) return not_a_journal(url);
-  return std::unique_ptr<Journal>(std::make_unique<SqliteJournal>(SqliteJournalOptions{folder}));
+  return folder;
 }
 
 // Has the store of that URL do the job.
@@ -76,9 +79,14 @@ Result<void> ask_for_journal(const std::string& url, port::JournalJob& job) {
 }  // namespace
 
 Result<std::unique_ptr<Journal>> make_journal(const std::string& url, port::ShardNumber shard) {
-  constexpr std::string_view kSqlite = "sqlite:";
   if (url == "memory:") return std::unique_ptr<Journal>(std::make_unique<MemoryJournal>());
-  if (url.starts_with(kSqlite)) return make_sqlite_journal(url, url.substr(kSqlite.size()));
+  if (url.starts_with(kSqlite)) {
+    const auto folder = folder_of_url(url);
+    if (!folder) return folder.error();
+    SqliteJournalOptions options{shard_folder(*folder, shard.number)};
+    options.shard = shard;
+    return std::unique_ptr<Journal>(std::make_unique<SqliteJournal>(std::move(options)));
+  }
   port::JournalJob job;
   job.shard = shard;
   if (const auto done = ask_for_journal(url, job); !done) return done.error();
@@ -99,10 +107,9 @@ Result<std::uint32_t> fix_shards(const std::string& url, std::uint32_t wanted) {
                  "a journal has at most " + std::to_string(port::kMostShards) + " shards");
   }
   if (url == "memory:") return std::max(wanted, 1U);
-  if (url.starts_with("sqlite:")) {
-    if (wanted <= 1) return 1U;
-    return Error(Errc::kUnsupported,
-                 "a folder has one shard: shards need a journal in etcd, which servers share");
+  if (url.starts_with(kSqlite)) {
+    const auto folder = folder_of_url(url);
+    return folder ? fix_folder_shards(*folder, wanted) : folder.error();
   }
   port::JournalJob job;
   job.wish = port::JournalJob::Wish::kShards;

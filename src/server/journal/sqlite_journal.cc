@@ -17,6 +17,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/random.h"
+#include "src/server/journal/folder_shards.h"
 #include "src/stores/sqlite/file/file_system.h"
 #include "src/stores/sqlite/file/fork_gate.h"
 #include "src/stores/sqlite/file/lock_file.h"
@@ -30,6 +31,7 @@ using stores::sqlite::ResetAtEnd;
 using stores::sqlite::Statement;
 
 constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kShardedFormat = 2;
 // This byte of the database is beyond those that SQLite locks.
 constexpr off_t kLockedByte = 0x7fff'ffff'ffff'0000;
 
@@ -41,6 +43,8 @@ PRAGMA cell_size_check = ON;
 )sql";
 
 constexpr const char* kSchema = R"sql(
+DROP TABLE IF EXISTS meta; DROP TABLE IF EXISTS ring; DROP TABLE IF EXISTS chunk;
+DROP TABLE IF EXISTS shard;
 CREATE TABLE meta (
   one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL, id TEXT NOT NULL,
   terms INTEGER NOT NULL, term TEXT NOT NULL, room INTEGER NOT NULL,
@@ -48,6 +52,12 @@ CREATE TABLE meta (
 CREATE TABLE ring (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, bytes BLOB NOT NULL);
 CREATE TABLE chunk (batch INTEGER NOT NULL, place INTEGER NOT NULL, bytes BLOB NOT NULL,
   UNIQUE (batch, place));
+)sql";
+
+constexpr const char* kShardSchema = R"sql(
+CREATE TABLE shard (
+  one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER NOT NULL, shards INTEGER NOT NULL,
+  hash TEXT NOT NULL, first TEXT NOT NULL);
 )sql";
 
 using std::chrono::microseconds;
@@ -141,8 +151,7 @@ Result<void> SqliteJournal::open() {
   return opened;
 }
 
-Result<void> SqliteJournal::open_folder() {
-  const InsideSqlite inside;
+Result<void> SqliteJournal::open_files() {
   if (auto good = check_folder(); !good) return good;
   if (auto locked = take_lock(); !locked) return locked;
   auto identity = FolderIdentity::read(options_.folder);
@@ -150,10 +159,15 @@ Result<void> SqliteJournal::open_folder() {
   identity_ = *std::move(identity);
   if (auto locked = lock_database(); !locked) return locked;
   struct stat status {};
-  const bool log_was_there = ::stat((path() + "-wal").c_str(), &status) == 0 && status.st_size > 0;
-  if (auto opened = open_database(); !opened) return opened;
+  log_was_there_ = ::stat((path() + "-wal").c_str(), &status) == 0 && status.st_size > 0;
+  return open_database();
+}
+
+Result<void> SqliteJournal::open_folder() {
+  const InsideSqlite inside;
+  if (auto opened = open_files(); !opened) return opened;
   if (auto fits = create_or_check(); !fits) return fits;
-  if (auto known = identify_journal(log_was_there); !known) return known;
+  if (auto known = identify_journal(); !known) return known;
   statements_ = std::make_unique<Statements>();
   if (const int code = statements_->prepare(db_); code != SQLITE_OK) return error(code);
   return begin_term();
@@ -163,6 +177,7 @@ Result<void> SqliteJournal::open_to_look() {
   const InsideSqlite inside;
   struct stat status {};
   if (::stat(path().c_str(), &status) != 0 || status.st_size == 0) {
+    empty_ = true;
     return Error(Errc::kInvalidArgument, "there is no journal at " + path());
   }
   // A log can be read only with its shared memory, which SQLite makes beside it.
@@ -282,7 +297,8 @@ Result<void> SqliteJournal::open_database() {
   }
   mode.finalize();
   // Each 16 MiB, or less on a small disk. A commit that does it takes some milliseconds.
-  sqlite3_wal_autocheckpoint(db_, stores::sqlite::log_pages_at(options_.folder));
+  const int pages = stores::sqlite::log_pages_at(options_.folder);
+  sqlite3_wal_autocheckpoint(db_, std::max(1, pages / static_cast<int>(options_.shard.of)));
   return run(kSettings);
 }
 
@@ -299,28 +315,70 @@ Result<void> SqliteJournal::create_or_check() {
   const bool fresh = tables.integer(0) == 0;
   tables.finalize();
   if (fresh && options_.look_only) {
+    empty_ = true;
     return Error(Errc::kCorruptState, "journal " + path() + ": is empty");
   }
   // Nothing begins anew where a journal was: its clients may still count on their leases.
   if (fresh && had_journal()) return lost_database("is empty");
   if (fresh) {
-    const auto drawn = base::random_128();
-    const std::string fill = "INSERT INTO meta VALUES (1, " + std::to_string(kFormat) + ", '" +
-                             base::to_hex(drawn.high, drawn.low) + "', 0, '', " +
-                             std::to_string(options_.room) + ", 0, 0, 0); COMMIT;";
-    if (auto made = run(("BEGIN IMMEDIATE;" + std::string(kSchema) + fill).c_str()); !made) {
-      return made;
-    }
+    if (auto made = create(); !made) return made;
   }
+  if (auto read = read_meta(); !read) return read;
+  const port::ShardNumber& wanted = options_.shard;
+  if (options_.look_only || (shard_.number == wanted.number && shard_.of == wanted.of)) return {};
+  return Error(Errc::kInvalidArgument,
+               "journal " + path() + ": is shard " + std::to_string(shard_.number) + " of " +
+                   std::to_string(shard_.of) + ", and not shard " + std::to_string(wanted.number) +
+                   " of " + std::to_string(wanted.of));
+}
+
+// The first shard comes last: where it is, all are.
+Result<void> SqliteJournal::create() {
+  const auto drawn = base::random_128();
+  const std::string id = base::to_hex(drawn.high, drawn.low);
+  const auto& [number, of] = options_.shard;
+  for (std::uint32_t other = 1; number == 0 && other < of; ++other) {
+    SqliteJournalOptions one = options_;
+    one.folder = shard_folder(options_.folder, other);
+    one.shard.number = other;
+    one.first = id;
+    if (auto prepared = SqliteJournal(std::move(one)).prepare(); !prepared) return prepared;
+  }
+  std::string script = "BEGIN IMMEDIATE;" + std::string(kSchema) + "INSERT INTO meta VALUES (1, " +
+                       std::to_string(of == 1 ? kFormat : kShardedFormat) + ", '" + id +
+                       "', 0, '', " + std::to_string(options_.room) + ", 0, 0, 0);";
+  if (of > 1) {
+    script += kShardSchema + ("INSERT INTO shard VALUES (1, " + std::to_string(number)) + ", " +
+              std::to_string(of) + ", '" + std::string(port::kShardHash) + "', '" +
+              (number == 0 ? id : options_.first) + "');";
+  }
+  return run((script + "COMMIT;").c_str());
+}
+
+// A start that was cut off may have left it. One that has had a term is somebody's journal.
+Result<void> SqliteJournal::prepare() {
+  const InsideSqlite inside;
+  auto made = open_files();
+  if (made && (had_journal() || (read_meta() && !term_.empty()))) {
+    made = Error(Errc::kCorruptState, "journal " + path() + ": had a server already");
+  }
+  if (made) made = create();
+  if (made) made_database_ = made_folder_ = false;
+  close();
+  return made;
+}
+
+Result<void> SqliteJournal::read_meta() {
   Statement meta;
   meta.prepare(db_,
                "SELECT format, id, room, head_batch, head_count, head_checksum, term FROM meta");
   if (const int code = meta.step(); code != SQLITE_ROW) {
     return Error(Errc::kCorruptState, "journal " + path() + ": this is no journal of Holdfast");
   }
-  if (meta.integer(0) != kFormat) {
+  const std::int64_t format = meta.integer(0);
+  if (format != kFormat && format != kShardedFormat) {
     return Error(Errc::kVersionMismatch, "journal " + path() + ": has format " +
-                                             std::to_string(meta.integer(0)) +
+                                             std::to_string(format) +
                                              ", which this version does not know; upgrade");
   }
   id_ = meta.text(1);
@@ -332,26 +390,53 @@ Result<void> SqliteJournal::create_or_check() {
   if (room_ == 0 || meta.integer(4) < 0 || meta.integer(4) > INT_MAX || meta.integer(3) < 0) {
     return Error(Errc::kCorruptState, "journal " + path() + ": its head makes no sense");
   }
+  shard_ = {};
+  first_ = id_;
+  if (format == kShardedFormat) return read_shard();
   return {};
 }
 
-bool SqliteJournal::had_journal() const { return identity_ && !identity_->term.empty(); }
+Result<void> SqliteJournal::read_shard() {
+  Statement shard;
+  shard.prepare(db_, "SELECT number, shards, hash, first FROM shard");
+  const bool there = shard.step() == SQLITE_ROW;
+  const std::int64_t number = there ? shard.integer(0) : -1;
+  const std::int64_t of = there ? shard.integer(1) : 0;
+  if (of < 2 || of > port::kMostShards || number < 0 || number >= of) {
+    return Error(Errc::kCorruptState, "journal " + path() + ": its row 'shard' makes no sense");
+  }
+  if (shard.text(2) != port::kShardHash) {
+    return Error(Errc::kVersionMismatch, "journal " + path() + ": spreads names by '" +
+                                             std::string(shard.text(2)) +
+                                             "', which this version does not know");
+  }
+  shard_ = {static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(of)};
+  first_ = shard.text(3);
+  return {};
+}
+
+// Only the first shard begins a journal.
+bool SqliteJournal::had_journal() const {
+  return (identity_ && !identity_->term.empty()) ||
+         (options_.shard.number > 0 && options_.first.empty());
+}
 
 Error SqliteJournal::lost_database(const std::string& what) const {
-  return {Errc::kCorruptState,
-          "journal " + path() + ": " + what + ", but " + options_.folder +
-              "/journal.id says that the folder has journal " + identity_->id +
-              ". Put the file back, with journal.db-wal if there is one, or restore a backup. To "
-              "forget all locks, stop every client, and remove the folder"};
+  const bool first = options_.shard.number == 0;
+  const std::string whole = first ? options_.folder : stores::sqlite::folder_of(options_.folder);
+  const std::string why =
+      identity_ ? options_.folder + "/journal.id says that the folder has journal " + identity_->id
+                : "the journal has " + std::to_string(options_.shard.of) + " shards";
+  return lost_shard(path(), what, why, whole);
 }
 
 // The database as the last server left it, or a copy that was put back?
-Result<void> SqliteJournal::identify_journal(bool log_was_there) {
+Result<void> SqliteJournal::identify_journal() {
   stores::sqlite::FileIdentity file;
   if (!stores::sqlite::identify(path(), file)) {
     return Error(Errc::kUnavailable, "journal " + path() + ": " + std::strerror(errno));
   }
-  opening_.began = term_.empty();
+  opening_.began = term_.empty() && !(identity_ && !identity_->term.empty());
   std::string& why = opening_.restored;
   bool& waits = opening_.known;  // Since an earlier term.
   if (!opening_.began) {
@@ -364,7 +449,7 @@ Result<void> SqliteJournal::identify_journal(bool log_was_there) {
       why = "its term is " + term_ + ", but journal.id has seen " + identity_->term;
     } else if (identity_->inode != file.inode || identity_->birth != file.birth) {
       why = "journal.db is another file than the last server had";
-    } else if (!identity_->closed && !log_was_there) {
+    } else if (!identity_->closed && !log_was_there_) {
       why = "its log, journal.db-wal, is missing or empty";
     } else if (identity_->restored) {
       why = "the wait after it was restored has not ended";
@@ -545,8 +630,10 @@ DiskSpace SqliteJournal::space() const {
   DiskSpace space;
   struct statvfs disk {};
   if (::statvfs(options_.folder.c_str(), &disk) != 0) return space;
-  space.free = disk.f_bavail * disk.f_frsize;
-  space.size = (disk.f_blocks - disk.f_bfree + disk.f_bavail) * disk.f_frsize;
+  if (options_.shard.number == 0) {  // One shard tells of the disk of all.
+    space.free = disk.f_bavail * disk.f_frsize;
+    space.size = (disk.f_blocks - disk.f_bfree + disk.f_bavail) * disk.f_frsize;
+  }
   for (const char* suffix : {"", "-wal", "-shm"}) {
     struct stat status {};
     if (::stat((path() + suffix).c_str(), &status) == 0) {

@@ -5,6 +5,7 @@
 //   FOLDER/journal.db   meta: one row with format, id, term, and the snapshot's head
 //                       ring: a row per batch at number modulo the ring's size
 //                       chunk: rows of the snapshot
+//                       shard: where there are several shards, which one this is (folder_shards.h)
 //                       an OFD lock on its last byte says that a server lives, without `lock`
 //
 // Batches overwrite the rows of old ones, because deleting rows stalls for up to 0.8 s.
@@ -37,7 +38,7 @@ class Statement;
 namespace holdfast::server {
 
 struct SqliteJournalOptions {
-  std::string folder;
+  std::string folder;  // The shard's own.
   // --- For tests.
   std::string vfs{};           // SQLite's; empty: the usual one.
   std::uint64_t room = 8'192;  // Batches in the ring. Fixed when the folder is made.
@@ -48,6 +49,11 @@ struct SqliteJournalOptions {
   bool look_only = false;
   // Another name than FOLDER/journal.db: a backup's. For looks only.
   std::string file{};
+  // The journal has to be this one. A look finds out. The first shard of a new journal makes the
+  // databases of all others, before its own.
+  port::ShardNumber shard{};
+  // Set for those: the id of the first shard's journal.
+  std::string first{};
 };
 
 class SqliteJournal final : public Journal {
@@ -76,6 +82,12 @@ class SqliteJournal final : public Journal {
   std::string reason() const override { return reason_; }
   std::string place() const override { return options_.folder; }
 
+  port::ShardNumber shard() const { return shard_; }
+  // The id of the first shard's journal. All shards of a folder have the same.
+  const std::string& first() const { return first_; }
+  // After a look that failed: no journal has begun there.
+  bool is_empty() const { return empty_; }
+
  private:
   struct Statements;
   struct FileId {
@@ -85,6 +97,7 @@ class SqliteJournal final : public Journal {
   };
 
   Result<void> open_folder();
+  Result<void> open_files();
   Result<void> open_to_look();
   Result<void> check_folder();
   bool had_journal() const;
@@ -94,8 +107,13 @@ class SqliteJournal final : public Journal {
   Result<void> lock_database();
   Result<void> open_database();
   // Compares the folder's identity with the database.
-  Result<void> identify_journal(bool log_was_there);
+  Result<void> identify_journal();
   Result<void> create_or_check();
+  Result<void> create();
+  // Makes another shard's database for create(), without a term.
+  Result<void> prepare();
+  Result<void> read_meta();
+  Result<void> read_shard();
   Result<void> begin_term();
   // Notes how long a restored copy has waited. The caller writes it.
   void note_wait();
@@ -119,7 +137,9 @@ class SqliteJournal final : public Journal {
   bool made_folder_ = false;
   bool made_database_ = false;
   bool has_term_ = false;
-  bool lost_ = false;                       // The files or the term are another's.
+  bool lost_ = false;  // The files or the term are another's.
+  bool empty_ = false;
+  bool log_was_there_ = false;
   std::optional<FolderIdentity> identity_;  // As it is in the folder.
   JournalAtOpen opening_;
   base::BootInstant next_note_{};  // The wait of a restored copy is noted then.
@@ -128,6 +148,8 @@ class SqliteJournal final : public Journal {
   std::string id_;
   std::string term_;
   std::uint64_t room_ = 0;
+  port::ShardNumber shard_;
+  std::string first_;
   SnapshotHead head_;
   FileId database_;
   FileId log_;
