@@ -164,10 +164,14 @@ HOLDFAST_EXPORT Result<std::vector<ServerStatus>> service_status(std::string_vie
 // Has the server that leads hand its locks over to another one on the same journal, as its orderly
 // end does: no lease is lengthened, and holders keep theirs. Answers the address of the server that
 // was asked; service_status() tells who leads then. If no other server takes over within some
-// seconds, the same one leads again.
-// Errors: kUnsupported (the journal is not shared, so no other server can lead), kPermissionDenied,
-// kUnavailable (no server leads).
-HOLDFAST_EXPORT Result<std::string> step_down(std::string_view url);
+// seconds, the same one leads again. With several shards a server hands over all that it leads, and
+// takes none for 6 s; afterwards the servers share them evenly again. `address`: the server's. The
+// URL need not name it. With several shards and several servers in the URL it must be given.
+// Errors: kInvalidArgument (it is not known which server), kUnsupported (the journal is not shared,
+// so no other server can lead), kPermissionDenied, kUnavailable (no server leads; with several
+// shards, this one leads none, or no other server is there).
+HOLDFAST_EXPORT Result<std::string> step_down(std::string_view url,
+                                              std::string_view address = {});
 
 // All servers on the journal of the first server of the URL that answers, also those that the URL
 // does not name. One that has died is on the list for some seconds more, and its `trouble` says so:

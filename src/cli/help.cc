@@ -422,19 +422,19 @@ of --store. On a server with users all of them but status ask for the right `adm
   status            ask the servers that the URL names, and those that lead other shards; exit
                     status 0: all is led, and locks are granted, by one service; 1 and why
   members           ask for all servers on the journal, named or not; 1: of several services
-  step-down         have the server that leads hand over to another one; holders keep their leases.
-                    The URL may name that server alone. Not for several shards: use drain
+  step-down         have the server that leads, or one of several shards, hand over all that it
+                    leads; holders keep their leases. The URL may name that server alone
   drain             have one server stop in order, as SIGTERM does, and wait until it is gone, for
                     60 s at most. Holders keep their leases
-  --address ADDR    drain: the server that is to stop, if the URL names several or another one
+  --address ADDR    step-down, drain: that server, if the URL names several or another one
   password          read a password, the first line of stdin, and print its hash for --users
   --json            print one object: journal_id, term, batches, bytes, shards, locks, holders,
                     waiters; or hash; servers, each with address, trouble, refused (the log-in), or
                     address, leads, leader, version, journal_id, journal_place, term, pid, uptime_s,
                     connections, holders, waiters, journal_answers, full, disk_percent, quiet_s (no
                     grants so long), shards, leading (how many), shard_leaders (of several);
-                    vacant_shards; members, each with address, version, leads, shards, since,
-                    trouble, refused; unlisted; one_service; stepped_down, leader; drained
+                    vacant_shards; members, each with address, version, leads, shards, http,
+                    since, trouble, refused; unlisted; one_service; stepped_down, leader; drained
   --log-format F    the format of stderr: text, json or logfmt
   -q, --quiet       print failures only
 

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <string>
 #include <thread>
@@ -167,6 +169,13 @@ std::string successor_of(const std::string& url, const ServerStatus& before) {
   return {};
 }
 
+int not_handed_over(const ServerStatus& before) {
+  complain("server step-down: " + printable(before.address) +
+           " was asked, and did not hand over within 60 s: 'holdfast server status' tells how it "
+           "is");
+  return kExitError;
+}
+
 // Asks until another server leads. The URL may name only the one that has stepped down.
 int await_successor(const ServerToolOptions& options, const std::string& url,
                     const ServerStatus& before) {
@@ -203,10 +212,83 @@ int await_successor(const ServerToolOptions& options, const std::string& url,
       }
     }
   }
-  complain("server step-down: " + printable(before.address) +
-           " was asked, and did not hand over within 60 s: 'holdfast server status' tells how it "
-           "is");
-  return kExitError;
+  return not_handed_over(before);
+}
+
+// Several shards: who leads those that `before` led.
+struct Successors {
+  std::vector<std::string> leaders;    // By shard; empty: none that answers, or `before`.
+  std::vector<std::uint32_t> missing;  // Nobody else leads these.
+  std::vector<std::uint32_t> kept;     // `before` leads these.
+  bool answers = false;                // `before` does.
+};
+
+Successors find_successors(const std::vector<ServerStatus>& servers, const ServerStatus& before) {
+  Successors found{std::vector<std::string>(before.shards), {}, {}};
+  for (const ServerStatus& each : servers) {
+    if (each.address == before.address) {
+      found.kept = each.led;
+      found.answers = each.trouble.empty();
+    }
+    for (const std::uint32_t shard : each.led) {
+      if (each.address != before.address && shard < before.shards) {
+        found.leaders[shard] = each.address;
+      }
+    }
+  }
+  for (const std::uint32_t shard : before.led) {
+    if (found.leaders[shard].empty()) found.missing.push_back(shard);
+  }
+  return found;
+}
+
+std::string shards_text(const std::vector<std::uint32_t>& shards) {
+  return (shards.size() == 1 ? "shard " : "shards ") + ranges(shards);
+}
+
+int tell_successors(const ServerToolOptions& options, const ServerStatus& before,
+                    const Successors& found) {
+  std::map<std::string, std::vector<std::uint32_t>> by_leader;
+  for (const std::uint32_t shard : before.led) by_leader[found.leaders[shard]].push_back(shard);
+  std::string text = printable(before.address) + " has stepped down:";
+  for (const auto& [leader, shards] : by_leader) {
+    text +=
+        (text.ends_with(':') ? " " : ", ") + printable(leader) + " leads " + shards_text(shards);
+  }
+  return answer(options.common,
+                {{"stepped_down", before.address}, {"shard_leaders", found.leaders}}, text + "\n");
+}
+
+// Asks until other servers lead all that it led.
+int await_successors(const ServerToolOptions& options, const std::string& url,
+                     const ServerStatus& before) {
+  constexpr std::chrono::seconds kPatienceForAll{60};
+  constexpr std::chrono::seconds kForSuccessors{15};  // Later than it would lead again.
+  constexpr std::chrono::milliseconds kBetweenLooks{200};
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + kPatienceForAll;
+  std::optional<Clock::time_point> handed_over;
+  while (Clock::now() < until) {
+    std::this_thread::sleep_for(kBetweenLooks);
+    const auto servers = service_status(url);
+    if (!servers) continue;
+    const Successors found = find_successors(*servers, before);
+    if (found.missing.empty()) return tell_successors(options, before, found);
+    if (!handed_over && found.answers && found.kept.empty()) handed_over = Clock::now();
+    if (handed_over && !found.kept.empty()) {
+      complain("server step-down: no other server took over " + shards_text(found.missing) +
+               ", so " + printable(before.address) + " leads again");
+      return kExitError;
+    }
+    if (handed_over && Clock::now() - *handed_over >= kForSuccessors) {
+      complain("server step-down: " + printable(before.address) +
+               " has stepped down, and no other server took over " + shards_text(found.missing) +
+               " in " + format_duration(kForSuccessors) +
+               ": 'holdfast server status' tells whether the journal answers");
+      return kExitError;
+    }
+  }
+  return not_handed_over(before);
 }
 
 int hand_over(const ServerToolOptions& options, const Settings& settings) {
@@ -217,15 +299,26 @@ int hand_over(const ServerToolOptions& options, const Settings& settings) {
     complain("server step-down: " + mixed);
     return kExitError;
   }
-  const auto asked = step_down(settings.store.url);
+  const auto asked = step_down(settings.store.url, options.address);
   const auto vacant = vacant_shards(*servers);
-  if (!asked && asked.error().code() == Errc::kUnavailable && !vacant.empty()) {
+  const bool several = std::any_of(servers->begin(), servers->end(),
+                                   [](const ServerStatus& each) { return each.shards > 1; });
+  if (!asked && !several && asked.error().code() == Errc::kUnavailable && !vacant.empty()) {
     std::string why = sentences(vacant, *servers);
     why.pop_back();
     complain("server step-down: no server leads that could step down: " + why);
     return kExitError;
   }
   if (!asked) return fail(asked.error(), settings.shown_store);
+  const auto one = std::find_if(servers->begin(), servers->end(), [&](const ServerStatus& each) {
+    return each.address == *asked && each.shards > 1;
+  });
+  if (one != servers->end()) return await_successors(options, settings.store.url, *one);
+  if (several) {
+    // It is known by another address only.
+    return answer(options.common, {{"stepped_down", *asked}, {"shard_leaders", Json::array()}},
+                  printable(*asked) + " steps down: 'holdfast server status' tells who leads\n");
+  }
   const ServerStatus* const before = leader_of(*servers);
   return await_successor(options, settings.store.url,
                          before != nullptr ? *before : ServerStatus{.address = *asked});

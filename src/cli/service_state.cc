@@ -67,7 +67,10 @@ bool are_strangers(const ServerStatus& one, const ServerStatus& other) {
   return true;
 }
 
-// "0-3, 6" of numbers in their order.
+}  // namespace
+
+const char* silence_word(bool refused) { return refused ? "refuses the log-in" : "no answer"; }
+
 std::string ranges(const std::vector<std::uint32_t>& numbers) {
   std::string text;
   for (std::size_t first = 0; first < numbers.size();) {
@@ -79,10 +82,6 @@ std::string ranges(const std::vector<std::uint32_t>& numbers) {
   }
   return text;
 }
-
-}  // namespace
-
-const char* silence_word(bool refused) { return refused ? "refuses the log-in" : "no answer"; }
 
 std::vector<std::string> shard_leaders(const ServerStatus& server) {
   std::vector<std::string> leaders;

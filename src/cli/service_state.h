@@ -32,6 +32,9 @@ Vacant vacant_shards(const std::vector<ServerStatus>& servers);
 // One line for each reason.
 std::string sentences(const Vacant& vacant, const std::vector<ServerStatus>& servers);
 
+// "0-3, 6" of numbers in their order.
+std::string ranges(const std::vector<std::uint32_t>& numbers);
+
 // One line about two of these servers that are of different services; empty: none are. Each client
 // uses the one that it reaches, so two of them hold the same lock.
 std::string strangers(const std::vector<ServerStatus>& servers);

@@ -276,8 +276,9 @@ Result<std::vector<ServerStatus>> service_status(std::string_view url) {
   return std::move(job->found);
 }
 
-Result<std::string> step_down(std::string_view url) {
-  auto job = do_servers_job(url, {.wish = port::ServersJob::Wish::kStepDown});
+Result<std::string> step_down(std::string_view url, std::string_view address) {
+  auto job = do_servers_job(
+      url, {.wish = port::ServersJob::Wish::kStepDown, .address = std::string(address)});
   if (!job) return job.error();
   return std::move(job->asked);
 }

@@ -60,7 +60,7 @@ struct JournalJob {
 struct ServersJob {
   enum class Wish : std::uint8_t { kStatus, kMembers, kStepDown, kDrain };
   Wish wish = Wish::kStatus;
-  std::string address{};                 // kDrain: the server's; empty: the URL names only it.
+  std::string address{};  // kStepDown and kDrain: the server's; empty: the URL tells.
   std::chrono::milliseconds patience{};  // kDrain.
   std::vector<ServerStatus> found{};
   std::vector<ServerMember> members{};

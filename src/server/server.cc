@@ -66,7 +66,7 @@ struct Server::Impl final : server::ShardOwner {
     front.warn_by([this](const std::string& what) { warn(what); });
     http.warn_by([this](const std::string& what) { warn(what); });
     if (shared) front.forward_to_leaders();
-    if (shared && shards.size() == 1) front.step_down_by([this] { shards.front()->step_down(); });
+    if (shared) front.step_down_by([this] { return step_down(); });
     front.operate_by(
         {.list = [this](server::Front::Listed done) { list_members(std::move(done)); },
          .examine = [this](server::Front::Examined done) { examine_journal(std::move(done)); },
@@ -241,7 +241,30 @@ struct Server::Impl final : server::ShardOwner {
     const ServerLead now = lead();
     if (!self.address.empty() && self.leads == now.leads) return;
     self = {told, HOLDFAST_VERSION, now.leads, base::wall_now(), now.leading, http_told};
-    if (members) members->announce(self);
+    if (members) members->announce(self, yields);
+  }
+
+  // Whether the others should not count on this server.
+  void tell_yields(bool now) {
+    const base::LocalLock lock(mutex);
+    if (std::exchange(yields, now) != now && members) members->announce(self, yields);
+  }
+
+  // On the loop. With several shards the plan hands them over.
+  Result<void> step_down() {
+    if (shards.size() == 1) {
+      shards.front()->step_down();
+      return {};
+    }
+    const base::LocalLock lock(mutex);
+    if (lead().leading == 0) return Error(Errc::kUnavailable, "this server leads no shard");
+    if (others == 0) {
+      return Error(Errc::kUnavailable,
+                   "no other server could lead the shards: see 'holdfast server members'");
+    }
+    steps_down = true;
+    changed.notify_all();
+    return {};
   }
 
   // On the loop.
@@ -289,13 +312,24 @@ struct Server::Impl final : server::ShardOwner {
   void share() {
     server::Sharing sharing(told, tuning.sharing);
     for (;;) {
+      if (take_step_down()) sharing.step_down(base::BootClock::now());
+      tell_yields(sharing.yields());
       const auto view = look();
       note_journal(view.has_value());
       if (view) follow_plan(sharing.plan(*view, base::BootClock::now()), *view);
       const base::LocalLock lock(mutex);
-      if (!stopping) changed.wait_for(mutex, tuning.sharing.between_looks);
+      others = view ? static_cast<std::size_t>(
+                          std::count_if(view->servers.begin(), view->servers.end(),
+                                        [&](const std::string& each) { return each != told; }))
+                    : 0;
+      if (!stopping && !steps_down) changed.wait_for(mutex, tuning.sharing.between_looks);
       if (stopping) return;
     }
+  }
+
+  bool take_step_down() {
+    const base::LocalLock lock(mutex);
+    return std::exchange(steps_down, false);
   }
 
   void follow_plan(const server::Sharing::Plan& plan, const server::SharedShards& view) {
@@ -328,7 +362,12 @@ struct Server::Impl final : server::ShardOwner {
     const auto seen = answer.get();
     if (!seen && seen.error().code() == Errc::kPermissionDenied) return view;
     if (!seen) return std::nullopt;
-    for (const ServerMember& each : seen->servers) view.servers.push_back(each.address);
+    const auto& yielding = seen->yielding;
+    for (const ServerMember& each : seen->servers) {
+      const bool takes = each.address == told || std::find(yielding.begin(), yielding.end(),
+                                                           each.address) == yielding.end();
+      if (takes) view.servers.push_back(each.address);
+    }
     view.leaders = seen->leaders;
     note_http_places(seen->servers);
     return view;
@@ -429,6 +468,11 @@ struct Server::Impl final : server::ShardOwner {
   base::LocalCondition changed;
   bool stopping HOLDFAST_GUARDED_BY(mutex) = false;
   ServerMember self HOLDFAST_GUARDED_BY(mutex);  // Without an address until it leads or stands by.
+  // These are for several shards: an operator's wish, what became of it, and how many other servers
+  // take shards.
+  bool steps_down HOLDFAST_GUARDED_BY(mutex) = false;
+  bool yields HOLDFAST_GUARDED_BY(mutex) = false;
+  std::size_t others HOLDFAST_GUARDED_BY(mutex) = 0;
 };
 
 Result<Server> server::ServerAccess::start(ServerOptions options, ServerTuning tuning) {

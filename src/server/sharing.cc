@@ -28,6 +28,11 @@ Sharing::Plan Sharing::plan(SharedShards view, base::BootInstant now) {
   const std::size_t shards = seen_.leaders.size();
   Plan plan{std::vector<bool>(shards), std::vector<bool>(shards)};
   plan_takes(plan, now);
+  if (yields_until_ && (now >= *yields_until_ || seen_.servers.size() == 1)) yields_until_.reset();
+  if (yields_until_) {
+    plan_to_yield(plan, now);
+    return plan;
+  }
   if (now - same_since_ >= times_.settled) plan_gives(plan);
   return plan;
 }
@@ -73,6 +78,15 @@ void Sharing::plan_takes(Plan& plan, base::BootInstant now) {
                                   [&](const Counted& each) { return each.first == self_; });
     plan.take[shard] = now - *since >= times_.turn * (own - counted.begin());
     ++counted.front().second;
+  }
+}
+
+// It counts from the last look that saw this server lead.
+void Sharing::plan_to_yield(Plan& plan, base::BootInstant now) {
+  for (std::size_t shard = 0; shard < seen_.leaders.size(); ++shard) {
+    plan.take[shard] = false;
+    plan.give[shard] = seen_.leaders[shard] == self_;
+    if (plan.give[shard]) step_down(now);
   }
 }
 

@@ -4,7 +4,8 @@
 // Guarantee: while all servers see the same, one of them takes a vacant shard at once, and the next
 // ones later, each a turn after the one before. Moves end: no server leads two shards more than
 // another one, and then nothing moves. A shard that came back, because nobody took it, is not given
-// away again before other servers are there.
+// away again before other servers are there. A server that has stepped down hands over all that it
+// leads, and takes nothing while another server is there, for SharingTimes::yields after that.
 // Not guaranteed: that two servers do not try to take the same shard. The journal decides then, so
 // nothing here is needed for safety.
 //
@@ -27,11 +28,12 @@ struct SharingTimes {
   // server stays on the list. So moves do not follow each other at once (rule 55).
   std::chrono::milliseconds settled{10'000};
   std::chrono::milliseconds between_looks{250};
+  std::chrono::milliseconds yields{6'000};
 };
 
 // The servers and leaders of one moment.
 struct SharedShards {
-  std::vector<std::string> servers;  // Their addresses.
+  std::vector<std::string> servers;  // The addresses of those that take shards.
   std::vector<std::string> leaders;  // By shard; empty: vacant.
   bool operator==(const SharedShards&) const = default;
 };
@@ -45,11 +47,15 @@ class Sharing {
     std::vector<bool> give;  // By shard: this server leads it, and should hand it over.
   };
   Plan plan(SharedShards view, base::BootInstant now);
+  // Other servers do not count on this one while it yields.
+  void step_down(base::BootInstant now) { yields_until_ = now + times_.yields; }
+  bool yields() const { return yields_until_.has_value(); }
 
  private:
   void note_returns(const SharedShards& view);
   void plan_takes(Plan& plan, base::BootInstant now);
   void plan_gives(Plan& plan);
+  void plan_to_yield(Plan& plan, base::BootInstant now);
   // How many shards each server leads, in the order of the addresses.
   std::vector<std::pair<std::string, std::size_t>> counts() const;
 
@@ -57,6 +63,7 @@ class Sharing {
   const SharingTimes times_;
   SharedShards seen_;
   base::BootInstant same_since_{};
+  std::optional<base::BootInstant> yields_until_;
   std::vector<std::optional<base::BootInstant>> vacant_since_;
   // By shard, since the servers are the same.
   std::vector<bool> given_;

@@ -86,6 +86,75 @@ TEST(SharingTest, AShardThatCameBackIsNotGivenAgainBeforeOtherServersAreThere) {
   EXPECT_TRUE(a.plan(view, at(33s)).give[1]);
 }
 
+TEST(SharingTest, AServerThatHasSteppedDownGivesAllAndTakesNothingForAWhile) {
+  Sharing a("a", kTimes);
+  SharedShards view{{"a", "b"}, {"a", "b", "a", "", "b", "b"}};
+  EXPECT_TRUE(a.plan(view, at(1s)).take[3]);
+  EXPECT_FALSE(a.yields());
+  a.step_down(at(1s));
+  EXPECT_TRUE(a.yields());
+  const auto plan = a.plan(view, at(2s));
+  EXPECT_EQ(plan.give, (std::vector<bool>{true, false, true, false, false, false}));
+  EXPECT_EQ(count(plan.take), 0U);
+  view.leaders[0] = "";
+  EXPECT_EQ(a.plan(view, at(3s)).give,
+            (std::vector<bool>{false, false, true, false, false, false}));
+  view.leaders[2] = "";
+  EXPECT_EQ(count(a.plan(view, at(8999ms)).take), 0U) << "it yields for 6 s after the last one";
+  EXPECT_TRUE(a.yields());
+  EXPECT_EQ(count(a.plan(view, at(9s)).take), 3U) << "nobody took them";
+  EXPECT_FALSE(a.yields());
+}
+
+TEST(SharingTest, AServerThatYieldsTakesAllWhenTheOthersAreGone) {
+  Sharing a("a", kTimes);
+  a.step_down(at(1s));
+  EXPECT_EQ(count(a.plan({{"a", "b"}, {"", "b"}}, at(2s)).take), 0U);
+  const auto plan = a.plan({{"a"}, {"", ""}}, at(3s));
+  EXPECT_EQ(count(plan.take), 2U);
+  EXPECT_EQ(count(plan.give), 0U);
+  EXPECT_FALSE(a.yields());
+}
+
+TEST(SharingTest, AServerAloneHandsNothingOver) {
+  Sharing a("a", kTimes);
+  a.step_down(at(1s));
+  EXPECT_EQ(count(a.plan({{"a"}, {"a", "a"}}, at(2s)).give), 0U);
+}
+
+// Three servers, of which one steps down: the others do not count on it, and all end even.
+TEST(SharingTest, AfterAStepDownSharingEvensOutAgain) {
+  const std::vector<std::string> servers = {"a", "b", "c"};
+  SharedShards view{servers, {"a", "b", "c", "a", "b", "c", "a", "b"}};
+  std::vector<Sharing> all;
+  for (const std::string& each : servers) all.emplace_back(each, kTimes);
+  all[0].step_down(at(0s));
+  std::size_t led_meanwhile = 0;
+  for (std::chrono::milliseconds now{0}; now < 60s; now += 250ms) {
+    view.servers = all[0].yields() ? std::vector<std::string>{"b", "c"} : servers;
+    SharedShards next = view;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto plan = all[i].plan(view, at(now));
+      for (std::size_t shard = 0; shard < view.leaders.size(); ++shard) {
+        if (plan.take[shard] && next.leaders[shard].empty()) next.leaders[shard] = servers[i];
+        if (plan.give[shard]) next.leaders[shard].clear();
+      }
+    }
+    view = next;
+    const auto led = std::count(view.leaders.begin(), view.leaders.end(), "a");
+    if (now >= 500ms && now < 6s) {
+      EXPECT_EQ(led, 0) << now.count();
+    }
+    if (now == 500ms) {
+      EXPECT_EQ(std::count(view.leaders.begin(), view.leaders.end(), "b"), 4);
+      EXPECT_EQ(std::count(view.leaders.begin(), view.leaders.end(), "c"), 4);
+    }
+    led_meanwhile = static_cast<std::size_t>(led);
+  }
+  EXPECT_GE(led_meanwhile, 2U);
+  EXPECT_FALSE(all[0].yields());
+}
+
 // Servers that follow their plans, from any start, end even, and then nothing moves.
 TEST(SharingTest, EveryBeginningEndsEven) {
   for (std::size_t servers = 1; servers <= 5; ++servers) {

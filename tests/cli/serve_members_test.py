@@ -70,7 +70,7 @@ class AloneTest(ServeCase):
                               (("members", self.url), "is the server running there?"),
                               (("members", "memory:"), "is not the lock service"),
                               (("members", self.url, self.url), "in one URL"),
-                              (("members", self.url, "--address", "a:1"), "--address"),
+                              (("members", self.url, "--address", "a:1"), "--address is for"),
                               (("drain", self.url, "--store", self.url), "once")):
             with self.subTest(words=words):
                 done = self.holdfast("server", *words)
@@ -352,6 +352,56 @@ class DeadLeaderTest(ServeCase):
             done = self.holdfast("server", "step-down", url)
             self.assertEqual(done.returncode, 125, done.stdout)
             self.assertIn(why, done.stderr)
+
+
+class ShardsTest(ServeCase):
+    """Several shards, which the servers share."""
+
+    def setUp(self):
+        super().setUp()
+        etcd = Etcd()
+        self.addCleanup(etcd.stop)
+        self.env["HOLDFAST_ETCD_PASSWORD"] = etcd.facts["secret"]
+        self.servers = {}
+        for _ in range(2):
+            server, said = self.serve("--listen", "127.0.0.1:0", "--journal", etcd.journal("2s"), "--shards", "4")
+            self.servers[said["address"]] = server
+        self.one, self.two = self.servers
+        self.env["HOLDFAST_STORE"] = self.url = f"holdfast://{self.one},{self.two}"
+        self.until(lambda: self.leading() in ([2, 2], [4, 0]) and all(self.leading()), "they share the shards")
+
+    def leading(self):
+        told = json.loads(self.holdfast("server", "status", "--json", timeout=PATIENCE).stdout)["servers"]
+        return [each["leading"] for each in told if "leading" in each]
+
+    def test_a_server_steps_down_from_all_its_shards_and_stays(self):
+        lease = self.ok("acquire", "--ttl", "60s", "job").stdout.strip()
+        done = self.holdfast("server", "step-down")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("names several servers: say which one", done.stderr)
+        said = json.loads(self.ok("server", "step-down", "--json", "--address", self.one).stdout)
+        self.assertEqual(said, {"stepped_down": self.one, "shard_leaders": [self.two] * 4})
+        self.assertEqual(self.leading(), [0, 4])
+        done = self.holdfast("server", "step-down", f"holdfast://{self.one}")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("this server leads no shard", done.stderr)
+        done = self.holdfast("server", "step-down", f"holdfast://{self.two}")
+        self.assertEqual(done.returncode, 125, "the other one takes no shard for now")
+        self.assertIn("no other server could lead", done.stderr)
+        self.ok("renew", lease)
+        self.until(lambda: self.leading() == [2, 2], "they share the shards again")
+        # The URL need not name the one that takes over.
+        text = self.ok("server", "step-down", f"holdfast://{self.two}").stdout
+        self.assertRegex(text, rf"^{self.two} has stepped down: {self.one} leads shards \d")
+        self.ok("release", lease)
+
+    def test_a_step_down_that_nobody_follows_is_an_error(self):
+        self.servers[self.two].send_signal(signal.SIGSTOP)
+        self.addCleanup(self.servers[self.two].send_signal, signal.SIGCONT)
+        done = self.holdfast("server", "step-down", f"holdfast://{self.one}", timeout=2 * PATIENCE)
+        self.assertEqual((done.returncode, done.stdout), (125, ""))
+        self.assertRegex(done.stderr, "no other server (took over shard|could lead)")
+        self.until(lambda: self.leading() == [4], "it leads all by itself")
 
 
 class SilentJournalTest(ServeCase):

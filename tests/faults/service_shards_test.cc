@@ -543,20 +543,53 @@ TEST(ServiceShardsTest, ALockLibraryReachesAllShardsAtAnyServer) {
             std::string::npos);
 }
 
-TEST(ServiceShardsTest, MembersAndStepDownKnowShards) {
+TEST(ServiceShardsTest, MembersAndDrainKnowShards) {
   ShardedService service(2);
   EXPECT_TRUE(eventually([&] {
     const auto members = service_members(service.url());
     return members && members->size() == 2 && members->front().shards == 2 &&
            members->back().shards == 2;
   }));
-  const auto asked = step_down(service.url());
-  ASSERT_FALSE(asked);
-  EXPECT_EQ(asked.error().code(), Errc::kUnsupported) << asked.error().message();
   const std::string drained = "127.0.0.1:" + std::to_string(service[0].port());
   const auto gone = drain_server(service.url(), drained, kLong);
   ASSERT_TRUE(gone) << gone.error().message();
   EXPECT_TRUE(eventually([&] { return service.led() == kShards; }, 20s));
+}
+
+TEST(ServiceShardsTest, AServerThatStepsDownHandsOverAllItsShardsAndGetsItsShareBack) {
+  ShardedService service(3);
+  const Client client = connect(service.url());
+  std::vector<Lease> leases = hold_all(client);
+  const std::string address = "127.0.0.1:" + std::to_string(service[0].port());
+  ASSERT_GT(service.leading()[0], 0U);
+  const auto unnamed = step_down(service.url());
+  ASSERT_FALSE(unnamed) << "the URL names several";
+  EXPECT_EQ(unnamed.error().code(), Errc::kInvalidArgument) << unnamed.error().message();
+  Crowd crowd(service.url(), 4, {.ttl = 4s, .wait = 30s});
+  crowd.await_grants(20);
+  const auto asked = step_down(service.url(), address);
+  ASSERT_TRUE(asked) << asked.error().message();
+  EXPECT_EQ(*asked, address);
+  EXPECT_TRUE(eventually([&] {
+    const auto counts = service.leading();
+    return counts[0] == 0 && counts[1] + counts[2] == kShards;
+  }));
+  EXPECT_TRUE(service[0].running());
+  const auto again = step_down(service.url(), address);
+  ASSERT_FALSE(again) << "it leads nothing";
+  EXPECT_EQ(again.error().code(), Errc::kUnavailable) << again.error().message();
+  for (Lease& each : leases) EXPECT_TRUE(each.renew());
+  EXPECT_TRUE(eventually([&] { return service.leading()[0] > 0 && service.is_even(); }, kLong));
+  for (Lease& each : leases) EXPECT_TRUE(each.release());
+  crowd.stop();
+}
+
+TEST(ServiceShardsTest, AServerAloneDoesNotStepDown) {
+  ShardedService service(1);
+  const auto asked = step_down(service.url());
+  ASSERT_FALSE(asked);
+  EXPECT_EQ(asked.error().code(), Errc::kUnavailable) << asked.error().message();
+  EXPECT_EQ(service.led(), kShards);
 }
 
 }  // namespace

@@ -422,8 +422,8 @@ Result<void> parse_server(const Arguments& arguments, ServerToolOptions& into) {
   auto parsed = table.parse(arguments);
   if (into.common.help) return {};
   if (!parsed) return parsed;
-  if (!into.address.empty() && into.verb != "drain")
-    return invalid("--address is for 'server drain'");
+  if (!into.address.empty() && into.verb != "drain" && into.verb != "step-down")
+    return invalid("--address is for 'server drain' and 'server step-down'");
   if (asks_servers(into.verb)) return take_servers(into);
   if (into.common.store || into.common.config) {
     return invalid("--store and --config are for status, members, step-down and drain");

@@ -28,6 +28,8 @@ struct MembersList {
   // Sorted by address. Each shard has at most one leader among them.
   std::vector<ServerMember> servers{};
   std::vector<std::string> leaders{};  // By shard; empty: none leads.
+  // The addresses of those that leave shards to the others for now.
+  std::vector<std::string> yielding{};
 };
 
 class Members {
@@ -37,7 +39,7 @@ class Members {
   virtual ~Members() = default;
 
   // Puts this server on the list, or changes its entry, as soon as the store allows it.
-  virtual void announce(ServerMember self) = 0;
+  virtual void announce(ServerMember self, bool yields) = 0;
   virtual void list(base::BootInstant deadline, Found found) = 0;
   // Looks for what operators should know of the store under the journal. `told` comes as `found`
   // does.

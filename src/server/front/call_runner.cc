@@ -282,20 +282,6 @@ std::string status_reply(const CommandContext& context, const Connection& connec
   return bytes;
 }
 
-void run_step_down(CommandContext& context, Connection& connection) {
-  std::string bytes;
-  if (const auto denied = refuse_operator(connection.account)) {
-    append_error(bytes, failure_text(*denied));
-  } else if (!context.step_down()) {
-    append_error(bytes, failure_text(Error(Errc::kUnsupported,
-                                           "this server's journal is not shared, so no other one "
-                                           "can lead")));
-  } else {
-    append_status(bytes, "OK");
-  }
-  connection.reply(bytes);
-}
-
 // nullopt: the call as a whole is allowed.
 std::optional<Error> refuse_call(Connection& connection, const Call& call) {
   if (!connection.has_limits()) return std::nullopt;
@@ -315,7 +301,6 @@ std::optional<Error> refuse_call(Connection& connection, const Call& call) {
       return connection.refuse_rate();
     case Op::kStatus:
     case Op::kAttach:
-    case Op::kStepDown:
     case Op::kRenew: return std::nullopt;  // A renewal's locks are looked at one by one.
     case Op::kAcquire:
     case Op::kEnd:
@@ -354,8 +339,7 @@ std::optional<Error> refuse_strays(port::ShardNumber shard, const Call& call) {
     case Op::kList:
     case Op::kWatch:
     case Op::kStatus:
-    case Op::kAttach:
-    case Op::kStepDown: return std::nullopt;
+    case Op::kAttach: return std::nullopt;
     case Op::kAcquire:
     case Op::kAcquireAll:
     case Op::kEnd:
@@ -395,7 +379,6 @@ void run_call(Service& service, CommandContext& context, Connection& connection,
   }
   if (call->op == Op::kStatus) return connection.reply(status_reply(context, connection));
   if (call->op == Op::kAttach) return attach(context, connection, 0);
-  if (call->op == Op::kStepDown) return run_step_down(context, connection);
   if (!connection.attached) {
     return connection.reply("-ERR attach first: this connection has not asked for the term\r\n");
   }
@@ -428,8 +411,7 @@ void run_call(Service& service, CommandContext& context, Connection& connection,
     case Op::kList: return connection.rest_after(run_list(service, reply, account, *call));
     case Op::kWatch: return reply.text(context.hears(call->after, call->name) ? "yes" : "no");
     case Op::kStatus:
-    case Op::kAttach:
-    case Op::kStepDown: break;
+    case Op::kAttach: break;
   }
 }
 

@@ -54,7 +54,6 @@ constexpr Row kRows[] = {
     {"list", Op::kList, 0, 0, 3, 0},
     {"status", Op::kStatus, 0, 0, 0, 0},
     {"attach", Op::kAttach, 0, 0, 0, 0},
-    {"step_down", Op::kStepDown, 0, 0, 0, 0},
     {"watch", Op::kWatch, 0, 0, 2, 0},
     {"kept", Op::kKept, 1, 1, 0, 0},
     {"keep", Op::kKeep, 1, 1, 0, 2},
@@ -283,7 +282,6 @@ void read_requests(Cursor& cursor, const Row& row, const Words& words, std::size
       case Op::kList:
       case Op::kStatus:
       case Op::kAttach:
-      case Op::kStepDown:
       case Op::kWatch: break;
     }
   }

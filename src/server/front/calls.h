@@ -38,7 +38,6 @@ enum class Op : std::uint8_t {
   kList,
   kStatus,
   kAttach,
-  kStepDown,
   kWatch,
   kKept,
   kKeep,

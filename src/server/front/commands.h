@@ -49,8 +49,9 @@ class CommandContext {
   // The servers that lead the shards, if there are several, with commas between them. An empty
   // word: not known.
   virtual std::string shard_leaders() const = 0;
-  // Has this server hand over what it leads, a moment later. False: no other one can lead.
-  virtual bool step_down() = 0;
+  // Has this server hand over what it leads, a moment later. Errors: kUnsupported (its journal is
+  // not shared), kUnavailable (no other server is there).
+  virtual Result<void> step_down() = 0;
   // The servers on this journal. `done` may come within the call.
   virtual void list_members(std::function<void(Result<std::vector<ServerMember>>)> done) = 0;
   // The findings of a doctor about the store under the journal. `done` may come within the call.

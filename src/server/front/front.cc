@@ -138,9 +138,10 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   std::vector<std::uint32_t> led_shards() const override { return parts.led(); }
   std::string leader() const override { return parts.size() == 1 ? parts[0].leader : ""; }
   std::string shard_leaders() const override { return parts.leaders(own_address); }
-  bool step_down() override {
-    if (hand_over) hand_over();
-    return hand_over != nullptr;
+  Result<void> step_down() override {
+    if (hand_over) return hand_over();
+    return Error(Errc::kUnsupported,
+                 "this server's journal is not shared, so no other one can lead");
   }
   void list_members(Listed done) override { for_operators.list(std::move(done)); }
   void examine_journal(Examined done) override { for_operators.examine(std::move(done)); }
@@ -159,7 +160,7 @@ struct Front::Impl final : ConnectionOwner, CommandContext, std::enable_shared_f
   bool draining = false;             // Operators hear the end on their connections.
   std::function<void()> on_settled;  // While it waits for other servers' answers.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
-  std::function<void()> hand_over;  // Where another server can lead.
+  std::function<Result<void>()> hand_over;  // Where another server can lead.
   ForOperators for_operators;
   bool told_of_accept = false;
   base::BootInstant next_limit_warning{};
@@ -621,7 +622,7 @@ void Front::guard(FrontDoor door) {
   impl.door.accounts->use(impl.door.users);
 }
 
-void Front::step_down_by(std::function<void()> step_down) {
+void Front::step_down_by(std::function<Result<void>()> step_down) {
   impl_->hand_over = std::move(step_down);
 }
 

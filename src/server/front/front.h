@@ -95,9 +95,9 @@ class Front final {
   // For a server of several on one journal: requests of lock libraries go to the server that leads.
   // Before listen(), because log-ins are remembered from then on.
   void forward_to_leaders();
-  // For a server of several on one journal: `step_down` makes it hand over. It is called on the
-  // loop's thread and must not block.
-  void step_down_by(std::function<void()> step_down);
+  // For a server of several on one journal: `step_down` makes it hand over, or says why it cannot.
+  // It is called on the loop's thread and must not block.
+  void step_down_by(std::function<Result<void>()> step_down);
   using Listed = std::function<void(Result<std::vector<ServerMember>>)>;
   using Examined = std::function<void(Result<std::vector<Finding>>)>;
   // `list` calls `done` with all servers on the journal, and `examine` with what operators should

@@ -55,6 +55,13 @@ void run_examine(CommandContext& context, const PendingReply& reply) {
   });
 }
 
+void run_step_down(CommandContext& context, const PendingReply& reply) {
+  if (const auto done = context.step_down(); !done) return reply.fail(done.error());
+  std::string bytes;
+  append_status(bytes, "OK");
+  reply.give(std::move(bytes));
+}
+
 void run_drain(CommandContext& context, Connection& connection, const PendingReply& reply) {
   const std::string who =
       connection.account == nullptr ? "" : "user '" + connection.account->user->name + "' at ";
@@ -84,12 +91,15 @@ bool run_operator_call(CommandContext& context, Connection& connection, const Wo
     return true;
   }
   const bool members = words[1] == "members";
-  if (!members && words[1] != "drain") return false;
+  const bool steps_down = words[1] == "step_down" && (context.leads() || context.shards() > 1);
+  if (!members && !steps_down && words[1] != "drain") return false;
   const PendingReply reply(connection);
   if (const auto denied = refuse_operator(connection.account)) {
     reply.fail(*denied);
   } else if (members) {
     run_members(context, reply);
+  } else if (steps_down) {
+    run_step_down(context, reply);
   } else {
     run_drain(context, connection, reply);
   }

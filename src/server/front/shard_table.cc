@@ -78,11 +78,6 @@ std::optional<Error> ShardTable::refuse(std::uint32_t shard) const {
 Result<std::optional<std::uint32_t>> ShardTable::shard_of_request(const Connection& connection,
                                                                   const Words& words) const {
   using Found = std::optional<std::uint32_t>;
-  if (words.front() == "HF1" && words.size() > 1 && words[1] == "step_down") {
-    return Error(Errc::kUnsupported,
-                 "the servers of a service with shards share them by themselves: to stop this one, "
-                 "use 'holdfast server drain'");
-  }
   if (words.front() == "HF1") {
     if (connection.attached) return Found(connection.shard);
     return Error(Errc::kVersionMismatch, "this service has " + std::to_string(size()) +

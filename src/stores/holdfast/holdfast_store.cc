@@ -343,7 +343,7 @@ Result<void> do_servers_job(port::ServersJob& job, const redis::RedisAddress& ad
     case port::ServersJob::Wish::kMembers:
       return take(holdfast::ask_for_members(address), job.members);
     case port::ServersJob::Wish::kStepDown:
-      return take(holdfast::ask_to_step_down(address), job.asked);
+      return take(holdfast::ask_to_step_down(address, job.address), job.asked);
     case port::ServersJob::Wish::kDrain:
       return take(holdfast::drain_one(address, job.address, job.patience), job.asked);
   }

@@ -295,8 +295,8 @@ Result<port::Endpoint> which_server(const redis::RedisAddress& address, const st
   if (!name.empty()) return endpoint_of(address, name);
   if (address.nodes.size() == 1) return address.nodes.front();
   return Error(Errc::kInvalidArgument, address.display() +
-                                           ": the URL names several servers: say which one is to "
-                                           "stop, for example " +
+                                           ": the URL names several servers: say which one, for "
+                                           "example " +
                                            address.nodes.front().text());
 }
 
@@ -352,12 +352,24 @@ Result<ServiceShards> ask_for_shards(const redis::RedisAddress& address, base::B
   return Error(Errc::kUnavailable, address.display() + ": no server answers");
 }
 
-Result<std::string> ask_to_step_down(const redis::RedisAddress& address) {
-  for (const port::Endpoint& each : address.nodes) {
+Result<std::string> ask_to_step_down(const redis::RedisAddress& address,
+                                     const std::string& server) {
+  std::vector<port::Endpoint> candidates = address.nodes;
+  if (!server.empty()) {
+    const auto named = endpoint_of(address, server);
+    if (!named) return named.error();
+    candidates = {*named};
+  }
+  for (const port::Endpoint& each : candidates) {
     const auto told = ask(address, each, {"INFO"});
     // A log-in that one server refuses does not fit the others, either.
     if (!told && told.error().code() == Errc::kPermissionDenied) return told.error();
-    if (!status_of(told, each).leads) continue;
+    const ServerStatus status = status_of(told, each);
+    if (status.trouble.empty() && status.shards > 1) {
+      if (const auto one = which_server(address, server); !one) return one.error();
+    } else if (!status.leads) {
+      continue;
+    }
     const std::string where = address.display() + " (" + each.text() + ")";
     const auto reply = ask(address, each, {"HF1", "step_down", "0"});
     if (!reply) return reply.error();

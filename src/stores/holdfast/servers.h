@@ -31,7 +31,7 @@ struct ServiceShards {
 Result<ServiceShards> ask_for_shards(const redis::RedisAddress& address, base::BootInstant by);
 
 // The address of the server that was asked. Errors: see holdfast/stores.h.
-Result<std::string> ask_to_step_down(const redis::RedisAddress& address);
+Result<std::string> ask_to_step_down(const redis::RedisAddress& address, const std::string& server);
 
 Result<std::vector<ServerMember>> ask_for_members(const redis::RedisAddress& address);
 

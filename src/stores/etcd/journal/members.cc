@@ -21,12 +21,16 @@ using std::chrono::milliseconds;
 constexpr auto kBetweenLooks = detail::RenewalSchedule(EtcdMembers::kLease).renew_after();
 constexpr milliseconds kFarewell{1'000};
 constexpr int kEntryFormat = 1;
+constexpr std::string_view kNone = "-";
+constexpr std::string_view kYields = "yields";
 
-std::string entry_text(const ServerMember& self) {
+// Servers of before read no further than the version.
+std::string entry_text(const ServerMember& self, bool yields) {
   const auto since = std::chrono::duration_cast<milliseconds>(self.since.time_since_epoch());
   return std::to_string(kEntryFormat) + (self.leads ? " 1 " : " 0 ") +
          std::to_string(since.count()) + ' ' + self.version +
-         (self.http.empty() ? "" : ' ' + self.http);
+         ' ' + (self.http.empty() ? std::string(kNone) : self.http) +
+         (yields ? ' ' + std::string(kYields) : std::string());
 }
 
 // An entry in another format tells its address alone.
@@ -43,6 +47,7 @@ ServerMember member_of(std::string address, const std::string& text,
   if (!words || format != kEntryFormat) return member;
   member.version = std::move(version);
   words >> member.http;
+  if (member.http == kNone) member.http.clear();
   const auto led = std::count(leaders.begin(), leaders.end(), member.address);
   member.leads = leads && led > 0;
   if (member.leads) member.shards = static_cast<std::uint32_t>(led);
@@ -51,6 +56,13 @@ ServerMember member_of(std::string address, const std::string& text,
     member.since = std::chrono::system_clock::time_point(milliseconds(since));
   }
   return member;
+}
+
+bool entry_yields(const std::string& text) {
+  std::istringstream words(text);
+  std::string word;
+  for (int i = 0; i < 6; ++i) words >> word;
+  return words && word == kYields;
 }
 
 Result<port::MembersList> members_of(const Result<wire::TxnResponse>& answer, std::size_t folder,
@@ -66,7 +78,9 @@ Result<port::MembersList> members_of(const Result<wire::TxnResponse>& answer, st
   }
   for (const wire::KeyValue& each :
        answer->responses(static_cast<int>(shards)).response_range().kvs()) {
-    seen.servers.push_back(member_of(each.key().substr(folder), each.value(), seen.leaders));
+    const std::string address = each.key().substr(folder);
+    seen.servers.push_back(member_of(address, each.value(), seen.leaders));
+    if (entry_yields(each.value())) seen.yielding.push_back(address);
   }
   return seen;
 }
@@ -103,10 +117,11 @@ EtcdMembers::~EtcdMembers() {
   rpc_->close();
 }
 
-void EtcdMembers::announce(ServerMember self) {
+void EtcdMembers::announce(ServerMember self, bool yields) {
   {
     const base::LocalLock lock(mutex_);
     self_ = std::move(self);
+    yields_ = yields;
     ++change_;
   }
   rpc_->after(milliseconds(0), [this] { step(); });
@@ -144,15 +159,17 @@ void EtcdMembers::look_after() {
 void EtcdMembers::step() {
   if (busy_ || leaving_) return;
   ServerMember self;
+  bool yields = false;
   std::uint64_t change = 0;
   {
     const base::LocalLock lock(mutex_);
     self = self_;
+    yields = yields_;
     change = change_;
   }
   if (change == 0 || (lease_ != 0 && written_ == change)) return;
   busy_ = true;
-  lease_ == 0 ? grant() : write(self, change);
+  lease_ == 0 ? grant() : write(self, yields, change);
 }
 
 void EtcdMembers::grant() {
@@ -169,10 +186,10 @@ void EtcdMembers::grant() {
              });
 }
 
-void EtcdMembers::write(const ServerMember& self, std::uint64_t change) {
+void EtcdMembers::write(const ServerMember& self, bool yields, std::uint64_t change) {
   wire::PutRequest request;
   request.set_key(key(self.address));
-  request.set_value(entry_text(self));
+  request.set_value(entry_text(self, yields));
   request.set_lease(lease_);
   rpc_->call(std::move(request), How{BootClock::now() + kBetweenLooks},
              [this, change](const Result<wire::PutResponse>& done) { wrote(change, done); });

@@ -2,7 +2,8 @@
 // (docs/design/0072-server-members-and-drain.md).
 //
 //   <prefix>hf1/j/m/<address>     the format, whether it leads, since when (ms since 1970), its
-//                                 version, the address of its HTTP port if it has one
+//                                 version, the address of its HTTP port or -; "yields": it has
+//                                 stepped down from several shards
 //
 // Guarantee: as port::Members. Whether a server leads is what it says itself and a leader key of
 // the journal says, too. So a leader that stands still is not told beside its follower.
@@ -36,7 +37,7 @@ class EtcdMembers final : public port::Members {
   EtcdMembers(const JournalSettings& settings, std::uint32_t shards, std::unique_ptr<Rpc> rpc);
   ~EtcdMembers() override;
 
-  void announce(ServerMember self) override;
+  void announce(ServerMember self, bool yields) override;
   void list(base::BootInstant deadline, Found found) override;
   void examine(base::BootInstant deadline, Examined told) override;
 
@@ -45,7 +46,7 @@ class EtcdMembers final : public port::Members {
   void look_after();
   void step();
   void grant();
-  void write(const ServerMember& self, std::uint64_t change);
+  void write(const ServerMember& self, bool yields, std::uint64_t change);
   void wrote(std::uint64_t change, const Result<wire::PutResponse>& done);
   void keep();
   void revoke(Rpc::Then<wire::LeaseRevokeResponse> then);
@@ -64,6 +65,7 @@ class EtcdMembers final : public port::Members {
 
   base::LocalMutex mutex_;
   ServerMember self_ HOLDFAST_GUARDED_BY(mutex_);
+  bool yields_ HOLDFAST_GUARDED_BY(mutex_) = false;
   std::uint64_t change_ HOLDFAST_GUARDED_BY(mutex_) = 0;  // Counts those of `self_`.
 };
 

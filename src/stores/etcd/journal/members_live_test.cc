@@ -35,10 +35,14 @@ MembersPtr make_members(const std::string& url) {
   return *std::move(made);
 }
 
-Result<std::vector<ServerMember>> listed(port::Members& members) {
+Result<port::MembersList> list_of(port::Members& members) {
   Awaited<port::MembersList> answer;
   members.list(BootClock::now() + kSoon, answer.done());
-  auto seen = answer.wait();
+  return answer.wait();
+}
+
+Result<std::vector<ServerMember>> listed(port::Members& members) {
+  auto seen = list_of(members);
   if (!seen) return seen.error();
   return std::move(seen->servers);
 }
@@ -59,7 +63,7 @@ class EtcdMembersTest : public ::testing::Test {
   std::string url() const { return etcd_.url_of({0}) + "/team?leadership=2s"; }
   MembersPtr one_of_them(const std::string& address, bool leads = false) const {
     MembersPtr members = make_members(url());
-    members->announce({address, "1.2.3", leads, Instant(5s)});
+    members->announce({address, "1.2.3", leads, Instant(5s)}, /*yields=*/false);
     return members;
   }
   // Leads from now on, under that address.
@@ -159,9 +163,25 @@ TEST_F(EtcdMembersTest, AChangeOfItsRoleReplacesItsEntry) {
   const MembersPtr one = one_of_them("one:1");
   EXPECT_TRUE(eventually([&] { return text_of(*one) == "one:1"; }));
   const auto journal = leader("one:1");
-  one->announce({"one:1", "1.2.3", true, Instant(9s)});
+  one->announce({"one:1", "1.2.3", true, Instant(9s)}, /*yields=*/false);
   EXPECT_TRUE(eventually([&] { return text_of(*one) == "one:1*"; })) << text_of(*one);
   EXPECT_EQ(listed(*one)->front().since, Instant(9s));
+}
+
+TEST_F(EtcdMembersTest, AServerThatYieldsIsTold) {
+  const MembersPtr one = one_of_them("one:1");
+  const MembersPtr two = one_of_them("two:1");
+  const auto yielding = [&] {
+    const auto all = list_of(*two);
+    return all ? all->yielding : std::vector<std::string>{"no answer"};
+  };
+  EXPECT_TRUE(eventually([&] { return text_of(*two) == "one:1 two:1"; }));
+  EXPECT_EQ(yielding(), std::vector<std::string>());
+  one->announce({"one:1", "1.2.3", false, Instant(5s)}, /*yields=*/true);
+  EXPECT_TRUE(eventually([&] { return yielding() == std::vector<std::string>{"one:1"}; }));
+  EXPECT_EQ(listed(*two)->front().version, "1.2.3");
+  one->announce({"one:1", "1.2.3", false, Instant(5s)}, /*yields=*/false);
+  EXPECT_TRUE(eventually([&] { return yielding().empty(); }));
 }
 
 TEST_F(EtcdMembersTest, AnEarlierLeaderIsNotToldToLead) {
@@ -219,7 +239,7 @@ TEST_F(EtcdMembersTest, AnEtcdThatIsAwayHoldsNothingUp) {
   EXPECT_TRUE(eventually([&] { return text_of(*one) == "one:1"; }));
   etcd_.pause();
   const auto before = BootClock::now();
-  one->announce({"one:1", "1.2.3", true, Instant(9s)});
+  one->announce({"one:1", "1.2.3", true, Instant(9s)}, /*yields=*/false);
   EXPECT_LT(BootClock::now() - before, 1s) << "it does not wait";
   Awaited<port::MembersList> answer;
   one->list(BootClock::now() + 100ms, answer.done());
