@@ -2,6 +2,8 @@
 #include "src/server/journal/folder_shards.h"
 
 #include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <memory>
@@ -106,6 +108,26 @@ TEST_F(FolderShardsTest, NoShardIsServedUnderAnotherNumber) {
   const auto part = fix_shards("sqlite:" + shard_folder(data_, 2), 0);
   ASSERT_FALSE(part);
   EXPECT_NE(part.error().message().find("name the folder that it is in"), std::string::npos);
+}
+
+// A killed server has its last commits in the log, which the next start expects to find.
+TEST_F(FolderShardsTest, AStartThatIsRefusedLeavesTheLogOfAKilledServer) {
+  serve();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto journal = make(0);
+    const bool done =
+        journal->open() && journal->commit(*journal->last() + 1, "bytes") == Commit::kCommitted;
+    ::_exit(done ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  EXPECT_FALSE(make(0, 1)->open()) << "it has three shards";
+  const auto journal = make(0);
+  ASSERT_TRUE(journal->open());
+  EXPECT_EQ(journal->opening().restored, "");
 }
 
 TEST_F(FolderShardsTest, AShardThatIsMissingOrEmptyIsNamed) {

@@ -106,12 +106,10 @@ SqliteJournal::~SqliteJournal() { close(); }
 void SqliteJournal::close() {
   const InsideSqlite inside;
   statements_.reset();
-  // A log that could not be synced once must not be folded into the database.
-  if (dead_ && db_ != nullptr) {
-    sqlite3_db_config(db_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
-  }
-  if (options_.look_only && db_ != nullptr) {
-    static_cast<void>(run("ROLLBACK"));
+  if (options_.look_only && db_ != nullptr) static_cast<void>(run("ROLLBACK"));
+  // A log that could not be synced once must not be folded into the database. Without a term it is
+  // the last server's, and the next start looks for it.
+  if ((dead_ || !has_term_) && db_ != nullptr) {
     sqlite3_db_config(db_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   }
   const bool ours = has_term_ && !dead_ && !lost_ && files_in_place();
