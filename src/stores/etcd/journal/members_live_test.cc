@@ -223,7 +223,7 @@ TEST_F(EtcdMembersTest, EntriesOfAnotherFormatAreToldByTheirAddress) {
 // An entry of before has no address of HTTP, and a server of before reads no further than its own.
 TEST_F(EtcdMembersTest, TheAddressOfHttpIsToldWhereThereIsOne) {
   const MembersPtr with = make_members(url());
-  with->announce({"with:1", "1.2.3", false, Instant(5s), 0, "with:2"});
+  with->announce({"with:1", "1.2.3", false, Instant(5s), 0, "with:2"}, /*yields=*/false);
   const MembersPtr without = one_of_them("without:1");
   etcd_.etcdctl({"put", "team/hf1/j/m/before:1", "1 0 5000 1.2.3"});
   EXPECT_TRUE(eventually([&] { return text_of(*with) == "before:1 with:1 without:1"; }));
