@@ -56,6 +56,12 @@ struct HttpReader::Impl {
 HttpReader::HttpReader() : impl_(std::make_unique<Impl>()) {}
 HttpReader::~HttpReader() = default;
 
+void HttpReader::refuse_size(unsigned status, const char* code, const char* part) {
+  refusal_ = status;
+  code_ = code;
+  why_ = std::string("the request's ") + part + " is too large";
+}
+
 HttpReader::Next HttpReader::take(std::string& bytes) {
   auto& parser = *impl_->parser;
   while (!parser.is_done() && !bytes.empty()) {
@@ -64,8 +70,8 @@ HttpReader::Next HttpReader::take(std::string& bytes) {
     bytes.erase(0, used);
     if (error == http::error::need_more) break;
     if (error) {
-      if (error == http::error::body_limit) refusal_ = 413;
-      if (error == http::error::header_limit) refusal_ = 431;
+      if (error == http::error::body_limit) refuse_size(413, "body_too_large", "body");
+      if (error == http::error::header_limit) refuse_size(431, "head_too_large", "head");
       return Next::kBad;
     }
   }

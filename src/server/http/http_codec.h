@@ -50,14 +50,18 @@ class HttpReader {
   Next take(std::string& bytes);
   // After kRequest, once. The next take() begins another one.
   HttpRequest request();
-  // After kBad: 400, 413 or 431, and why.
+  // After kBad: 400, 413 or 431, its code, and why.
   unsigned refusal() const { return refusal_; }
+  const char* code() const { return code_; }
   const std::string& why() const { return why_; }
 
  private:
+  void refuse_size(unsigned status, const char* code, const char* part);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
   unsigned refusal_ = 400;
+  const char* code_ = "bad_request";
   std::string why_ = "this is no request that the server reads";
 };
 

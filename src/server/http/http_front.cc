@@ -290,8 +290,10 @@ void HttpFront::Impl::step(const PeerPtr& peer) {
       peer->busy = true;
       peer->keep_alive = false;
       peer->request = {};
-      return answer(peer, http_error(peer->reader.refusal(), "bad_request", peer->reader.why(),
-                                     "send HTTP/1.1 with one Host; bodies have 16 KiB at most"));
+      return answer(peer, http_error(peer->reader.refusal(), peer->reader.code(),
+                                     peer->reader.why(),
+                                     "send HTTP/1.1 with one Host; a head has 8 KiB at most, and a "
+                                     "body 16 KiB"));
     case HttpReader::Next::kRequest: break;
   }
   peer->busy = true;

@@ -533,11 +533,13 @@ TEST_F(HttpTest, RefusesWhatPagesOfABrowserCanSend) {
 TEST_F(HttpTest, BoundsWhatItReads) {
   open({.connections_of_address = 4, .request_time = std::chrono::milliseconds(200)});
   EXPECT_EQ(ask("nonsense\r\n\r\n").status, 400);
-  EXPECT_EQ(get("/healthz", "A: " + std::string(9'000, 'a') + "\r\n").status, 431);
-  EXPECT_EQ(ask("POST /v1/locks/a/acquire HTTP/1.1\r\nHost: localhost\r\n"
-                "Content-Length: 99999999999\r\n\r\n")
-                .status,
-            413);
+  const auto long_head = get("/healthz", "A: " + std::string(9'000, 'a') + "\r\n");
+  EXPECT_EQ(long_head.status, 431);
+  EXPECT_EQ(long_head.parsed()["error"]["code"], "head_too_large");
+  const auto long_body = ask("POST /v1/locks/a/acquire HTTP/1.1\r\nHost: localhost\r\n"
+                             "Content-Length: 99999999999\r\n\r\n");
+  EXPECT_EQ(long_body.status, 413);
+  EXPECT_EQ(long_body.parsed()["error"]["code"], "body_too_large");
   const Socket slow(address());
   ASSERT_TRUE(slow.send("GET /hea"));
   EXPECT_EQ(slow.receive(), "");
