@@ -32,7 +32,8 @@ struct GateLimits {
   std::size_t waiting = 64;  // Passwords.
   std::size_t waiting_of_address = 16;
   std::chrono::milliseconds first_delay{100};
-  std::chrono::milliseconds longest_delay{3'000};
+  // A client that waits for 3 s, as ours do by default, has to hear that its password is wrong.
+  std::chrono::milliseconds longest_delay{2'000};
   std::chrono::milliseconds handshake{5'000};
 };
 

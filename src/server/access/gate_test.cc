@@ -114,6 +114,11 @@ TEST_F(GateTest, WrongPasswordsAreAnsweredLaterAndLater) {
   }
 }
 
+TEST_F(GateTest, ClientsWaitLongerThanTheLongestDelay) {
+  constexpr auto kConnectTimeout = 3s;  // The default of holdfast:// URLs.
+  EXPECT_LE(GateLimits{}.longest_delay + 1s, kConnectTimeout);
+}
+
 TEST_F(GateTest, NewUsersAreAskedForTheirNewPasswords) {
   make();
   ASSERT_EQ(asked("app", "right"), Verdict::kRight);
