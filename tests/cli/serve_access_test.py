@@ -230,7 +230,7 @@ class BadInputTest(AccessCase):
                 ((*plain, "--shards", "65"), "from 1 to 64"),
                 ((*plain, "--shards", "99999999999999999999"), "from 1 to 64"),
                 ((*plain, "--connection-rate", "0"), "from 1 to 1000000000"),
-                (("--listen", free, "--data", self.data, "--shards", "3"), "a folder has one shard"),
+                (("--listen", free, "--data", os.path.abspath(__file__), "--shards", "3"), "is a file; name a folder"),
                 (("--journal", "etcd://"), "names no host: write etcd://HOST,HOST,HOST/PREFIX"),
                 (("--journal", "etcd:///prefix"), "names no host"),
                 (("--journal", "sqlite:"), "sqlite:FOLDER"),
