@@ -205,7 +205,8 @@ bool say_where(const ServeOptions& options, const Server& server, const ServerLe
                   std::to_string(minutes.count()) +
                   " min, because clients may count on grants that it does not know. When all "
                   "clients are stopped, start it with --clients-stopped";
-    complain("the journal in " + printable(server.place()) + " is a copy that was put back (" +
+    complain((lead.shards > 1 ? "a part of the journal in " : "the journal in ") +
+             printable(server.place()) + " is a copy that was put back (" +
              printable(found.restored) + "): " + wait);
   }
   return flush_output();

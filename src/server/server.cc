@@ -257,9 +257,9 @@ struct Server::Impl final : server::ShardOwner {
       return {};
     }
     const base::LocalLock lock(mutex);
-    if (lead().leading == 0) return Error(Errc::kUnavailable, "this server leads no shard");
+    if (lead().leading == 0) return Error(Errc::kUnsupported, "this server leads no shard");
     if (others == 0) {
-      return Error(Errc::kUnavailable,
+      return Error(Errc::kUnsupported,
                    "no other server could lead the shards: see 'holdfast server members'");
     }
     steps_down = true;
@@ -392,14 +392,17 @@ struct Server::Impl final : server::ShardOwner {
       return one;
     }
     ServerLead all{.leads = false, .shards = count()};
-    for (const auto& each : shards) {
-      const ServerLead one = each->lead();
+    for (std::uint32_t shard = 0; shard < shards.size(); ++shard) {
+      const ServerLead one = shards[shard]->lead();
       if (!one.leads) continue;
       all.leads = true;
       ++all.leading;
       all.found.new_journal = all.found.new_journal || one.found.new_journal;
       all.found.locks += one.found.locks;
-      if (all.found.restored.empty()) all.found.restored = one.found.restored;
+      if (!one.found.restored.empty()) {
+        all.found.restored += (all.found.restored.empty() ? "shard " : "; shard ") +
+                              std::to_string(shard) + ": " + one.found.restored;
+      }
       all.found.quiet = std::max(all.found.quiet, one.found.quiet);
     }
     return all;

@@ -165,10 +165,7 @@ Result<void> Service::Impl::recover() {
     found.quiet = whole - std::min<machine::Duration>(whole, opening.waited);
   }
   auto recovered = server::recover(*journal, limits(), wall_micros(), opening.old_leader);
-  if (!recovered) {
-    return Error(recovered.error().code(),
-                 "journal " + journal->place() + ": " + recovered.error().message());
-  }
+  if (!recovered) return at_journal(journal->place(), recovered.error());
   const auto head = journal->head();
   if (!head) return head.error();
   compactor.emplace(*journal, Compactor::Settings{}, *head, recovered->last_batch);

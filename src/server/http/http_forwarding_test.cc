@@ -411,6 +411,46 @@ TEST_F(HttpForwardingTest, ALeaderThatHasNoPageStandsElsewhere) {
   }
 }
 
+// Nobody knows what lies behind the end of that page, so the list ends there, too.
+TEST_F(HttpForwardingTest, AListEndsWhereTheShortestPageEnds) {
+  PlayedServer one;
+  PlayedServer two;
+  const HttpStandIn there({one.address(), two.address()}, {}, patient());
+  const Socket socket(there.address());
+  ASSERT_TRUE(socket.send(got("/v1/locks")));
+  one.accept();
+  one.say(page_of({"b", "e"}, {{"next_after", "e"}, {"elsewhere", {{{"shard", 1}}}}}));
+  two.accept();
+  two.say(page_of({"a", "c", "f"}, {{"elsewhere", {{{"shard", 0}}}}}));
+  const json page = receive(socket).parsed();
+  EXPECT_EQ(page["locks"].size(), 4U) << page;
+  EXPECT_EQ(page["next_after"], "e");
+}
+
+TEST_F(HttpForwardingTest, APageForAnotherServerIsNotLongerThanThatOneTakes) {
+  HttpLimits limits;
+  limits.forwarding.longest_answer = 2'000;
+  open(limits);
+  const std::string reason(256, 'r');
+  for (int i = 0; i < 9; ++i) {
+    post("/v1/locks/n" + std::to_string(i) + "/acquire", {{"ttl_ms", 60'000}, {"reason", reason}});
+  }
+  const HttpStandIn there({address()}, {}, limits);
+  std::string names;
+  std::string after;
+  int pages = 0;
+  for (bool more = true; more && pages < 9; ++pages) {
+    const json page = ask(there, got("/v1/locks?after=" + after)).parsed();
+    for (const json& each : page["locks"]) names += each["name"].get<std::string>();
+    more = page.contains("next_after");
+    if (more) after = page["next_after"];
+    EXPECT_FALSE(page.contains("elsewhere")) << page;
+  }
+  EXPECT_EQ(names, "n0n1n2n3n4n5n6n7n8");
+  EXPECT_GT(pages, 2);
+  EXPECT_EQ(get("/v1/locks").parsed()["locks"].size(), 9U) << "a caller gets them at once";
+}
+
 // Where nobody has a page, the caller is told why.
 TEST_F(HttpForwardingTest, ARefusalOfTheOnlyLeaderIsPassedOn) {
   UnderWay scene(got("/v1/locks"));

@@ -290,10 +290,10 @@ void HttpFront::Impl::step(const PeerPtr& peer) {
       peer->busy = true;
       peer->keep_alive = false;
       peer->request = {};
-      return answer(peer, http_error(peer->reader.refusal(), peer->reader.code(),
-                                     peer->reader.why(),
-                                     "send HTTP/1.1 with one Host; a head has 8 KiB at most, and a "
-                                     "body 16 KiB"));
+      return answer(peer,
+                    http_error(peer->reader.refusal(), peer->reader.code(), peer->reader.why(),
+                               "send HTTP/1.1 with one Host; a head has 8 KiB at most, and a "
+                               "body 16 KiB"));
     case HttpReader::Next::kRequest: break;
   }
   peer->busy = true;
@@ -369,7 +369,7 @@ void HttpFront::Impl::run(const PeerPtr& peer) {
   const auto departure = std::make_shared<HttpDeparture>();
   peer->departure = departure;
   const std::string caller = forwarded_for(peer->request).value_or(peer->address);
-  answer_request(scene, peer->request, {peer->account, caller, departure},
+  answer_request(scene, peer->request, {peer->account, caller, departure, peer->address},
                  [self = shared_from_this(), peer](const HttpAnswer& answer) {
                    if (self->is_open(peer)) self->answer(peer, answer);
                  });

@@ -252,13 +252,13 @@ void acquire(const std::shared_ptr<LockCall>& call, Fields& fields) {
   HttpWaits& waits = *call->waits;
   if (waits.has_in_other_mode(call->name, wish.id, wish.mode)) return call->done(other_mode());
   if (wish.may_wait) {
-    if (!waits.has_room(call->caller.address)) {
+    if (!waits.has_room(call->caller.connection)) {
       return call->done(
           failed({Errc::kQueueFull, "too many calls wait, in all or of this address"}));
     }
     return waits.enter(
-        {*call->service, call->caller.address, user_of(*call), wait, call->caller.departure}, wish,
-        answering(call, then));
+        {*call->service, call->caller.connection, user_of(*call), wait, call->caller.departure},
+        wish, answering(call, then));
   }
   // An earlier call with this id may wait.
   waits.replace(call->name, wish.id);

@@ -36,6 +36,8 @@ struct Page {
   bool for_server = false;             // Another server asks, for a page of its own.
   std::vector<std::string> leaders{};  // By shard.
   std::vector<bool> covered{};         // By shard: its locks are here.
+  std::size_t longest = 0;             // Bytes of a page for another server.
+  std::optional<std::string> upto{};   // A page of another server ends there, and has a next one.
   std::size_t left = 1;  // Answers that are awaited, and one while they are asked for.
   std::vector<Listed> locks{};
   std::optional<Error> failure{};
@@ -76,6 +78,23 @@ json to_json(const Page& page, Listed& lock) {
   return shown;
 }
 
+// Whether there may be more behind what is left.
+bool cut_page(Page& page) {
+  std::size_t number = 0;
+  std::size_t bytes = 0;
+  for (Listed& each : page.locks) {
+    if (number == page.limit || (page.upto && each.name > *page.upto)) break;
+    each.told = to_json(page, each);
+    // The other server would take nothing of a longer one.
+    if (page.for_server) bytes += each.told.dump().size() + 1;
+    if (number > 0 && bytes > page.longest) break;
+    ++number;
+  }
+  const bool cut = number < page.locks.size() || number == page.limit || page.upto;
+  page.locks.resize(number);
+  return cut && number > 0;
+}
+
 HttpAnswer page_answer(Page& page) {
   if (page.failure) return failed(*page.failure);
   if (std::find(page.covered.begin(), page.covered.end(), true) == page.covered.end()) {
@@ -86,10 +105,10 @@ HttpAnswer page_answer(Page& page) {
   const auto same = [](const Listed& one, const Listed& other) { return one.name == other.name; };
   std::stable_sort(page.locks.begin(), page.locks.end(), by_name);
   page.locks.erase(std::unique(page.locks.begin(), page.locks.end(), same), page.locks.end());
-  if (page.locks.size() > page.limit) page.locks.resize(page.limit);
+  const bool cut = cut_page(page);
   json out = {{"locks", json::array()}};
-  for (Listed& each : page.locks) out["locks"].push_back(to_json(page, each));
-  if (page.locks.size() == page.limit) out["next_after"] = after_text(page.locks.back().name);
+  for (Listed& each : page.locks) out["locks"].push_back(std::move(each.told));
+  if (cut) out["next_after"] = after_text(page.locks.back().name);
   for (std::size_t shard = 0; shard < page.covered.size(); ++shard) {
     if (page.covered[shard]) continue;
     out["elsewhere"].push_back({{"shard", shard}, {"leader", page.leaders[shard]}});
@@ -134,6 +153,12 @@ void take_page(Page& page, const HttpAnswer& answer) {
     if (!good || !each["shard"].is_number_unsigned()) return;
     const auto shard = each["shard"].get<std::size_t>();
     if (shard < covered.size()) covered[shard] = false;
+  }
+  if (told.contains("next_after")) {
+    if (!told["next_after"].is_string()) return;
+    const auto upto = read_after(told["next_after"].get<std::string>());
+    if (!upto) return;
+    if (!page.upto || *upto < *page.upto) page.upto = upto;
   }
   for (std::size_t shard = 0; shard < covered.size(); ++shard) {
     page.covered[shard] = page.covered[shard] || covered[shard];
@@ -214,6 +239,7 @@ void answer_list(const HttpScene& scene, const HttpQuery& query, const HttpReque
   }
   const auto page = std::make_shared<Page>(Page{
       .limit = limit, .caller = caller, .done = done, .for_server = !request.forwarded.empty()});
+  if (scene.forwarder != nullptr) page->longest = scene.forwarder->longest_page();
   list_shards(scene, page, request, prefix, *after);
 }
 

@@ -71,6 +71,7 @@ struct HttpCaller {
   AccountPtr account{};
   std::string address{};
   std::shared_ptr<HttpDeparture> departure{};
+  std::string connection{};  // Its other end: `address`, or the server that forwards for that one.
 };
 
 using Answered = std::function<void(HttpAnswer)>;

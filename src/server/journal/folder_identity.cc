@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "holdfast/detail/number.h"
+#include "src/stores/sqlite/file/file_system.h"
 
 namespace holdfast::server {
 namespace {
@@ -66,6 +67,13 @@ void parse_wait(std::string_view text, FolderIdentity& into) {
   into.noted = std::chrono::microseconds(*noted);
 }
 
+// The last line of journal.id: which file it was written to.
+std::string line_of_file(const std::string& path) {
+  stores::sqlite::FileIdentity file;
+  if (!stores::sqlite::identify(path, file)) return {};
+  return "file " + std::to_string(file.inode) + ' ' + std::to_string(file.birth) + '\n';
+}
+
 }  // namespace
 
 std::optional<FolderIdentity> FolderIdentity::parse(std::string_view text) {
@@ -102,8 +110,12 @@ Result<std::optional<FolderIdentity>> FolderIdentity::read(const std::string& fo
   const Error error = failed(path, "read it");
   ::close(file);
   if (size < 0) return error;
-  auto parsed = parse({bytes, static_cast<std::size_t>(size)});
-  if (parsed) return parsed;
+  const std::string_view text(bytes, static_cast<std::size_t>(size));
+  if (auto parsed = parse(text)) {
+    const std::size_t line = text.rfind("\nfile ");  // Earlier versions wrote none.
+    parsed->overwritten = line != text.npos && text.substr(line + 1) != line_of_file(path);
+    return parsed;
+  }
   return Error(Errc::kCorruptState,
                "journal " + path + ": it is damaged. If " + folder +
                    "/journal.db is the newest one, remove journal.id; the server then treats the "
@@ -113,10 +125,10 @@ Result<std::optional<FolderIdentity>> FolderIdentity::read(const std::string& fo
 Result<void> FolderIdentity::write(const std::string& folder) const {
   const std::string path = folder + "/journal.id";
   const std::string fresh = path + ".new";
-  const std::string bytes = text();
   const int file =
       ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file < 0) return failed(fresh, "make it");
+  const std::string bytes = text() + line_of_file(fresh);
   const bool written =
       ::write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) &&
       ::fsync(file) == 0;

@@ -29,6 +29,8 @@ struct FolderIdentity {
   std::string boot{};
   std::uint64_t inode = 0;
   std::int64_t birth = 0;  // 0: the file system does not tell.
+  // Found by read(): another file of that name was written over this one, as a copy by hand does.
+  bool overwritten = false;
 
   std::string text() const;
   static std::optional<FolderIdentity> parse(std::string_view text);

@@ -23,8 +23,8 @@ Result<void> refuse_orphans(const std::string& folder) {
     SqliteJournal one(look_at(folder, shard));
     const auto opened = one.open();
     if (opened ? one.term().empty() : one.is_empty()) continue;
-    return lost_shard(folder + "/journal.db", "is missing or empty", one.place() + " has a shard",
-                      folder);
+    return lost_shard(folder + "/journal.db", "is missing, or empty without its log",
+                      one.place() + " has a shard", folder);
   }
   return {};
 }
@@ -36,7 +36,7 @@ Result<void> check_other(const std::string& folder, std::uint32_t shard,
   const std::string of = std::to_string(first.shard().of);
   if (const auto opened = one.open(); !opened) {
     if (!one.is_empty()) return opened;
-    return lost_shard(path, "is missing or empty",
+    return lost_shard(path, "is missing, or empty without its log",
                       first.place() + "/journal.db says that there are " + of + " shards", folder);
   }
   if (one.first() == first.id() && one.shard().number == shard &&

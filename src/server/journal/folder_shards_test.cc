@@ -133,9 +133,11 @@ TEST_F(FolderShardsTest, AStartThatIsRefusedLeavesTheLogOfAKilledServer) {
 TEST_F(FolderShardsTest, AShardThatIsMissingOrEmptyIsNamed) {
   serve();
   fs::resize_file(database(2), 0);
-  expect_refused(database(2) + ": is missing or empty, but " + data_ + "/journal.db says that");
+  expect_refused(database(2) + ": is missing, or empty without its log, but " + data_ +
+                 "/journal.db says that");
   fs::remove_all(shard_folder(data_, 2));
-  expect_refused(database(2) + ": is missing or empty, but " + data_ + "/journal.db says that");
+  expect_refused(database(2) + ": is missing, or empty without its log, but " + data_ +
+                 "/journal.db says that");
   const auto opened = make(2)->open();
   ASSERT_FALSE(opened) << "also without that look";
   EXPECT_EQ(opened.error().code(), Errc::kCorruptState);
@@ -167,7 +169,9 @@ TEST_F(FolderShardsTest, AFolderThatLostItsFirstShardNeverBeginsAnew) {
   fs::remove(database(0));
   fs::remove(data_ + "/journal.id");
   for (const std::uint32_t wanted : {0U, 1U, kFolderShards}) {
-    expect_refused(database(0) + ": is missing or empty, but " + shard_folder(data_, 1), wanted);
+    expect_refused(
+        database(0) + ": is missing, or empty without its log, but " + shard_folder(data_, 1),
+        wanted);
   }
   EXPECT_FALSE(make(0)->open()) << "also without that look";
   EXPECT_FALSE(fs::exists(database(0)));
@@ -193,6 +197,18 @@ TEST_F(FolderShardsTest, ACopyOfOneShardThatIsPutBackWaitsAlone) {
     ASSERT_TRUE(journal->open());
     EXPECT_EQ(journal->opening().restored.empty(), shard != 1) << journal->opening().restored;
   }
+}
+
+TEST_F(FolderShardsTest, AnOlderCopyThatIsWrittenOverTheFilesWaits) {
+  serve(1);
+  fs::copy(data_, folder_.file("copy"), fs::copy_options::recursive);
+  serve(1);
+  for (const char* name : {"/journal.db", "/journal.id"}) {
+    fs::copy_file(folder_.file("copy") + name, data_ + name, fs::copy_options::overwrite_existing);
+  }
+  const auto journal = make(0, 1);
+  ASSERT_TRUE(journal->open());
+  EXPECT_EQ(journal->opening().restored, "journal.id was overwritten by a copy");
 }
 
 TEST_F(FolderShardsTest, OneServerAtATimeHasTheFolder) {
@@ -226,6 +242,9 @@ TEST_F(FolderShardsTest, TheFirstShardTellsOfTheDiskAndAllOfTheirFiles) {
 
 TEST_F(FolderShardsTest, ABackupHasEveryShardAndComesBack) {
   serve();
+  const auto inside = back_up_journal(data_, data_ + "/shard-9");
+  ASSERT_FALSE(inside);
+  EXPECT_NE(inside.error().message().find("name another place"), std::string::npos);
   const auto seen = verify_journal(data_);
   ASSERT_TRUE(seen) << seen.error().message();
   EXPECT_EQ(seen->shards, kFolderShards);

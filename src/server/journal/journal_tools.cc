@@ -136,7 +136,7 @@ Result<JournalReport> read_whole(const SqliteJournalOptions& options) {
   const auto last = journal.last();
   report.batches = last ? *last : 0;
   const auto all = server::recover(journal, {}, 0);
-  if (!all) return Error(all.error().code(), "journal " + place + ": " + all.error().message());
+  if (!all) return server::at_journal(place, all.error());
   report.locks = all->locks;
   report.holders = all->holders;
   report.waiters = all->waiters.size();
@@ -275,6 +275,10 @@ Result<JournalReport> back_up_journal(const std::string& folder, const std::stri
   const std::string to = whole(destination);
   if (is_there(to)) {
     return Error(Errc::kInvalidArgument, to + ": is there already; name a file that is not");
+  }
+  if (to.starts_with(*path + "/shard-")) {
+    return Error(Errc::kInvalidArgument,
+                 to + ": would pass for a shard of this journal; name another place");
   }
   const auto shards = server::count_shards(*path);
   if (!shards) return shards.error();

@@ -140,7 +140,8 @@ void SqliteJournal::close() {
 Error SqliteJournal::error(int code) const {
   const std::string text = db_ != nullptr ? sqlite3_errmsg(db_) : sqlite3_errstr(code);
   const Error known = stores::sqlite::sql_error(code, db_, path());
-  return {known.code(), "journal " + path() + ": " + text};
+  const char* const next = known.code() == Errc::kCorruptState ? ". Restore a backup" : "";
+  return {known.code(), "journal " + path() + ": " + text + next};
 }
 
 Result<void> SqliteJournal::open() {
@@ -447,6 +448,8 @@ Result<void> SqliteJournal::identify_journal() {
       why = "its term is " + term_ + ", but journal.id has seen " + identity_->term;
     } else if (identity_->inode != file.inode || identity_->birth != file.birth) {
       why = "journal.db is another file than the last server had";
+    } else if (identity_->overwritten) {
+      why = "journal.id was overwritten by a copy";
     } else if (!identity_->closed && !log_was_there_) {
       why = "its log, journal.db-wal, is missing or empty";
     } else if (identity_->restored) {

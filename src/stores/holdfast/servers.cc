@@ -295,8 +295,8 @@ Result<port::Endpoint> which_server(const redis::RedisAddress& address, const st
   if (!name.empty()) return endpoint_of(address, name);
   if (address.nodes.size() == 1) return address.nodes.front();
   return Error(Errc::kInvalidArgument, address.display() +
-                                           ": the URL names several servers: say which one, for "
-                                           "example " +
+                                           ": the URL names several servers: say which one with "
+                                           "--address, for example " +
                                            address.nodes.front().text());
 }
 
@@ -360,8 +360,10 @@ Result<std::string> ask_to_step_down(const redis::RedisAddress& address,
     if (!named) return named.error();
     candidates = {*named};
   }
+  std::optional<Error> silent;
   for (const port::Endpoint& each : candidates) {
     const auto told = ask(address, each, {"INFO"});
+    if (!told) silent = told.error();
     // A log-in that one server refuses does not fit the others, either.
     if (!told && told.error().code() == Errc::kPermissionDenied) return told.error();
     const ServerStatus status = status_of(told, each);
@@ -377,6 +379,7 @@ Result<std::string> ask_to_step_down(const redis::RedisAddress& address,
     if (!checked) return checked.error();
     return each.text();
   }
+  if (silent && candidates.size() == 1) return *silent;
   return Error(Errc::kUnavailable, address.display() +
                                        ": no server that was named leads: see "
                                        "'holdfast server status'");
