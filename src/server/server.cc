@@ -182,6 +182,9 @@ struct Server::Impl final : server::ShardOwner {
     }
     told = options.advertise.empty() ? address : options.advertise;
     http_told = server::http_address_for_others(http_address, address, options.advertise);
+    if (shared && !http_address.empty() && http_told.empty()) {
+      warn("the other servers cannot ask this one's HTTP port, which listens on loopback only");
+    }
     front.tell_address(told);
     http.tell_address(told);
     if (shared) join_members();

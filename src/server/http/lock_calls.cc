@@ -446,11 +446,25 @@ std::chrono::milliseconds wait_of(const HttpRequest& request) {
   return std::chrono::milliseconds(std::min(found->get<std::uint64_t>(), most));
 }
 
+HttpAnswer not_forwarded(const HttpRequest& request, const std::string& leader) {
+  const bool again = !request.forwarded.empty();
+  if (again || leader.empty()) return standing_by(leader);
+  return standing_by(leader, "it has told no HTTP port that others reach");
+}
+
+// The caller's password is right here, so nothing is for the caller to correct.
+HttpAnswer other_users(const std::string& leader) {
+  return http_error(
+      503, "other_users",
+      "the server at " + leader + " leads, and does not accept this user and password",
+      "ask the operator: all servers need the same users file");
+}
+
 // The leader judges rights, and its answer is the caller's.
 void forward(const HttpScene& scene, std::uint32_t shard, const LockCall& call,
              const HttpRequest& request) {
   const std::string& leader = scene.shards[shard].leader;
-  if (!scene.can_forward(request, leader)) return call.done(standing_by(leader));
+  if (!scene.can_forward(request, leader)) return call.done(not_forwarded(request, leader));
   const AccountPtr& account = call.caller.account;
   if (account != nullptr) {
     if (auto often = account->refuse_rate(base::BootClock::now())) return call.done(failed(*often));
@@ -458,6 +472,7 @@ void forward(const HttpScene& scene, std::uint32_t shard, const LockCall& call,
   call.caller.departure->then = scene.forwarder->ask(
       {leader, shard, call.caller.address, wait_of(request)}, request,
       [leader, reads = is_read(request), done = call.done](Result<HttpAnswer> answer) {
+        if (answer && answer->status == 401) return done(other_users(leader));
         if (answer) return done(*std::move(answer));
         const Error& error = answer.error();
         if (error.code() == Errc::kUnavailable) return done(standing_by(leader, error.message()));
