@@ -134,6 +134,7 @@ struct ServerStatus {
   std::vector<std::uint32_t> led{};
   // The journal is a restored copy: nothing is granted for so long. Zero: it is not.
   std::chrono::seconds quiet{};
+  std::vector<std::uint32_t> quiet_shards{};  // With several shards: of these, and no others.
   // How full the journal's disk or etcd's quota is, in percent. 0: unknown, or the server leads
   // nothing. At 100 nothing is granted.
   std::uint32_t disk_percent = 0;
@@ -170,8 +171,7 @@ HOLDFAST_EXPORT Result<std::vector<ServerStatus>> service_status(std::string_vie
 // Errors: kInvalidArgument (it is not known which server), kUnsupported (the journal is not shared,
 // so no other server can lead), kPermissionDenied, kUnavailable (no server leads; with several
 // shards, this one leads none, or no other server is there).
-HOLDFAST_EXPORT Result<std::string> step_down(std::string_view url,
-                                              std::string_view address = {});
+HOLDFAST_EXPORT Result<std::string> step_down(std::string_view url, std::string_view address = {});
 
 // All servers on the journal of the first server of the URL that answers, also those that the URL
 // does not name. One that has died is on the list for some seconds more, and its `trouble` says so:

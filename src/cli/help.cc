@@ -432,9 +432,9 @@ of --store. On a server with users all of them but status ask for the right `adm
                     waiters; or hash; servers, each with address, trouble, refused (the log-in), or
                     address, leads, leader, version, journal_id, journal_place, term, pid, uptime_s,
                     connections, holders, waiters, journal_answers, full, disk_percent, quiet_s (no
-                    grants so long), shards, leading (how many), shard_leaders (of several);
-                    vacant_shards; members, each with address, version, leads, shards, http,
-                    since, trouble, refused; unlisted; one_service; stepped_down, leader; drained
+                    grants so long), quiet_shards, shards, leading (how many), shard_leaders;
+                    vacant_shards; members, each with address, version, leads, shards, http, since,
+                    trouble, refused; unlisted; one_service; stepped_down, leader; drained
   --log-format F    the format of stderr: text, json or logfmt
   -q, --quiet       print failures only
 

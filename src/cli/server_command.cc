@@ -73,11 +73,16 @@ Result<std::string> read_password() {
   return line;
 }
 
+std::string restored_note(const ServerStatus& server) {
+  const std::string shards = ranges(server.quiet_shards);
+  return (shards.empty() ? "" : ", shard " + shards) + ", restored: grants nothing";
+}
+
 std::string role_of(const ServerStatus& server) {
   if (!server.trouble.empty()) return silence_word(server.refused);
   const std::string trouble = !server.journal_answers    ? ", journal does not answer"
                               : server.full              ? ", journal full"
-                              : server.quiet.count() > 0 ? ", restored: grants nothing"
+                              : server.quiet.count() > 0 ? restored_note(server)
                                                          : "";
   if (server.shards > 1) {
     return "leads " + std::to_string(server.leading) + " of " + std::to_string(server.shards) +
@@ -108,6 +113,7 @@ Json to_json(const ServerStatus& server) {
           {"full", server.full},
           {"disk_percent", server.disk_percent},
           {"quiet_s", server.quiet.count()},
+          {"quiet_shards", server.quiet_shards},
           {"shards", server.shards},
           {"leading", server.leading},
           {"shard_leaders", shard_leaders(server)}};

@@ -108,8 +108,10 @@ std::string journal_note(const ServerStatus& server) {
            "or in its etcd\n";
   }
   if (server.quiet.count() > 0) {
-    return who + "its " + journal + " is a restored copy, so no lock is granted for " +
-           format_duration(server.quiet) +
+    const std::string shards = ranges(server.quiet_shards);
+    return who + (shards.empty() ? "its " : "shard " + shards + " of its ") + journal +
+           " is a restored copy, so no lock " + (shards.empty() ? "" : "of it ") +
+           "is granted for " + format_duration(server.quiet) +
            " more. If all clients were stopped, start it with --clients-stopped\n";
   }
   if (!server.nearly_full) return {};

@@ -645,7 +645,7 @@ void Service::change_kept(const std::string& user, const Change& change,
   });
 }
 
-void Service::State::add(const State& other) {
+void Service::State::add(const State& other, std::uint32_t number) {
   holders += other.holders;
   waiters += other.waiters;
   uncommitted += other.uncommitted;
@@ -658,6 +658,7 @@ void Service::State::add(const State& other) {
   commits += other.commits;
   commit_time += other.commit_time;
   quiet = std::max(quiet, other.quiet);
+  if (other.quiet.count() > 0) quiet_shards.push_back(number);
   journal_answers = journal_answers && other.journal_answers;
 }
 
@@ -672,6 +673,7 @@ Service::State Service::state() const {
           .commits = impl_->commits,
           .commit_time = impl_->commit_time,
           .quiet = quiet(),
+          .quiet_shards = {},
           .copies = journal != nullptr ? journal->copies() : 0,
           .journal_answers = journal == nullptr || journal->answers()};
 }

@@ -120,12 +120,13 @@ class Service {
     DiskSpace disk{};
     std::uint64_t commits = 0;  // Commits of this term, and their time together.
     std::chrono::nanoseconds commit_time{};
-    machine::Duration quiet{};    // As quiet().
-    std::size_t copies = 0;       // The journal's: port::Journal::copies().
-    bool journal_answers = true;  // port::Journal::answers().
+    machine::Duration quiet{};                  // As quiet().
+    std::vector<std::uint32_t> quiet_shards{};  // In a sum: those for which it is not zero.
+    std::size_t copies = 0;                     // The journal's: port::Journal::copies().
+    bool journal_answers = true;                // port::Journal::answers().
 
-    // Adds the state of another shard of this server, whose journal is in the same place.
-    void add(const State& other);
+    // Adds the state of a shard of this server. All their journals are in the same place.
+    void add(const State& other, std::uint32_t number);
   };
   State state() const;
   // A restored copy grants nothing for so long from now on; zero: it is none.

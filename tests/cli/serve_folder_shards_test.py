@@ -160,6 +160,26 @@ class FolderShardsTest(ServeCase):
         for lease in leases.values():
             self.ok("release", lease)
 
+    def test_a_shard_that_is_a_restored_copy_waits_alone_and_is_named(self):
+        self.begin()
+        self.stop()
+        os.remove(os.path.join(self.data, "shard-2", "journal.id"))
+        said = self.start("--http", "127.0.0.1:0")
+        self.assertEqual(said["restored"], "shard 2: its folder has no journal.id")
+        done = self.holdfast("server", "status")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("leads 4 of 4, shard 2, restored: grants nothing", done.stdout)
+        self.assertIn("shard 2 of its journal", done.stdout)
+        told = json.loads(self.holdfast("server", "status", "--json").stdout)["servers"][0]
+        self.assertEqual(told["quiet_shards"], [2])
+        ready = subprocess.run(["curl", "-s", "-i", f"http://{said['http']}/readyz"],
+                               stdout=subprocess.PIPE, text=True, check=True).stdout
+        self.assertTrue(ready.startswith("HTTP/1.1 200"), ready)
+        self.assertIn("shard 2: the journal is a restored copy", ready)
+        self.assertIn("shard 2 of the journal at", self.holdfast("doctor").stdout)
+        for shard, name in enumerate(names()):
+            self.assertEqual(self.holdfast("acquire", "--no-wait", name).returncode == 0, shard != 2, name)
+
     def test_a_server_on_a_backup_itself_waits_too(self):
         self.begin()
         self.ok("server", "backup", self.data, self.path("copy"))

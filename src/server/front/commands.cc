@@ -247,25 +247,24 @@ void command(const CommandInput& input) {
   input.connection.reply(bytes);
 }
 
-std::string state_lines(const Service::State& state) {
+std::string list_of(const std::vector<std::uint32_t>& shards) {
+  std::string list;
+  for (const std::uint32_t each : shards) list += (list.empty() ? "" : ",") + std::to_string(each);
+  return list;
+}
+
+std::string state_lines(const Service::State& state, bool one) {
   const auto quiet = std::chrono::ceil<std::chrono::seconds>(state.quiet);
   return "journal_answers:" + std::string(state.journal_answers ? "1" : "0") +
          "\r\njournal_full:" + (state.full ? "1" : "0") +
          "\r\nquiet_seconds:" + std::to_string(quiet.count()) +
+         (one ? "" : "\r\nquiet_shards:" + list_of(state.quiet_shards)) +
          "\r\njournal_bytes:" + std::to_string(state.disk.journal) +
          "\r\ndisk_free_bytes:" + std::to_string(state.disk.free) +
          "\r\ndisk_size_bytes:" + std::to_string(state.disk.size) +
          "\r\nuncommitted_bytes:" + std::to_string(state.uncommitted) +
          "\r\n\r\n# Locks\r\nholders:" + std::to_string(state.holders) +
          "\r\nwaiters:" + std::to_string(state.waiters) + "\r\n";
-}
-
-std::string shard_list(const CommandContext& context) {
-  std::string list;
-  for (const std::uint32_t each : context.led_shards()) {
-    list += (list.empty() ? "" : ",") + std::to_string(each);
-  }
-  return list;
 }
 
 void info(const CommandInput& input) {
@@ -290,9 +289,9 @@ void info(const CommandInput& input) {
       line("journal_place", context.greeting().place) +
       line("journal_id", context.journal_id(connection)) + line("term", context.term(connection)) +
       "\r\nshards:" + std::to_string(context.shards()) +
-      (one ? "" : "\r\nshards_led:" + shard_list(context)) +
+      (one ? "" : "\r\nshards_led:" + list_of(context.led_shards())) +
       line("shard_leaders", context.shard_leaders()) + "\r\n" +
-      state_lines(context.state(connection));
+      state_lines(context.state(connection), one);
   std::string bytes;
   append_text(bytes, text);
   input.connection.reply(bytes);

@@ -29,12 +29,10 @@ Service* ShardTable::service_of(const Connection& connection) const {
 Service::State ShardTable::state(const Connection& connection) const {
   Service::State sum{.journal_answers = journal_answers};
   if (const Part* const own = part_of(connection)) {
-    if (own->service != nullptr) sum.add(own->service->state());
+    if (own->service != nullptr) sum.add(own->service->state(), connection.shard);
     return sum;
   }
-  for (const Part& each : parts_) {
-    if (each.service != nullptr) sum.add(each.service->state());
-  }
+  for (const std::uint32_t each : led()) sum.add(parts_[each].service->state(), each);
   return sum;
 }
 

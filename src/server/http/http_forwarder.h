@@ -65,7 +65,7 @@ class HttpForwarder {
   void use(port::ServerTlsPtr tls, Gate* gate);
   // The HTTP ports of the other servers, by their main addresses.
   void note_places(std::map<std::string, std::string> places) { places_ = std::move(places); }
-  // A page for another server has so many bytes at most: the rest of that answer needs some, too.
+  // A page of locks has so many bytes at most: the rest of the answer needs some, too.
   std::size_t longest_page() const { return limits_.longest_answer / 4 * 3; }
   bool can_ask(const std::string& leader) const { return places_.contains(leader); }
 

@@ -426,7 +426,7 @@ TEST_F(HttpForwardingTest, AListEndsWhereTheShortestPageEnds) {
   EXPECT_EQ(page["next_after"], "e");
 }
 
-TEST_F(HttpForwardingTest, APageForAnotherServerIsNotLongerThanThatOneTakes) {
+TEST_F(HttpForwardingTest, APageIsNotLongerThanAnotherServerTakes) {
   HttpLimits limits;
   limits.forwarding.longest_answer = 2'000;
   open(limits);
@@ -447,7 +447,6 @@ TEST_F(HttpForwardingTest, APageForAnotherServerIsNotLongerThanThatOneTakes) {
   }
   EXPECT_EQ(names, "n0n1n2n3n4n5n6n7n8");
   EXPECT_GT(pages, 2);
-  EXPECT_EQ(get("/v1/locks").parsed()["locks"].size(), 9U) << "a caller gets them at once";
 }
 
 // Where nobody has a page, the caller is told why.

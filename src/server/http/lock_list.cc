@@ -36,9 +36,9 @@ struct Page {
   bool for_server = false;             // Another server asks, for a page of its own.
   std::vector<std::string> leaders{};  // By shard.
   std::vector<bool> covered{};         // By shard: its locks are here.
-  std::size_t longest = 0;             // Bytes of a page for another server.
-  std::optional<std::string> upto{};   // A page of another server ends there, and has a next one.
-  std::size_t left = 1;  // Answers that are awaited, and one while they are asked for.
+  std::size_t longest = HttpForwarding().longest_answer;  // Bytes.
+  std::optional<std::string> upto{};  // A page of another server ends there, and has a next one.
+  std::size_t left = 1;               // Answers that are awaited, and one while they are asked for.
   std::vector<Listed> locks{};
   std::optional<Error> failure{};
   std::optional<HttpAnswer> refusal{};  // That of another server.
@@ -85,8 +85,8 @@ bool cut_page(Page& page) {
   for (Listed& each : page.locks) {
     if (number == page.limit || (page.upto && each.name > *page.upto)) break;
     each.told = to_json(page, each);
-    // The other server would take nothing of a longer one.
-    if (page.for_server) bytes += each.told.dump().size() + 1;
+    // The loop writes it, and another server would take nothing of a longer one.
+    bytes += each.told.dump(-1, ' ', false, json::error_handler_t::replace).size() + 1;
     if (number > 0 && bytes > page.longest) break;
     ++number;
   }

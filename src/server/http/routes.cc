@@ -40,10 +40,17 @@ HttpAnswer readiness(const HttpScene& scene) {
                  "the journal cannot be written, so no lock is granted, and renewals go on: make "
                  "room on its disk, or in its etcd\n");
   }
-  if (state->quiet.count() > 0) return plain(503, quiet_text(state->quiet) + "\n");
+  if (state->quiet_shards.size() == scene.leading()) {
+    return plain(503, quiet_text(state->quiet) + "\n");
+  }
   if (alone) return plain(200, "ready\n");
-  return plain(200, "ready: leads " + std::to_string(scene.leading()) + " of " +
-                        std::to_string(scene.shards.size()) + " shards\n");
+  std::string text = "ready: leads " + std::to_string(scene.leading()) + " of " +
+                     std::to_string(scene.shards.size()) + " shards\n";
+  for (const std::uint32_t each : state->quiet_shards) {
+    text += "shard " + std::to_string(each) + ": " +
+            quiet_text(scene.shards[each].service->quiet()) + "\n";
+  }
+  return plain(200, text);
 }
 
 void begin_metric(std::string& out, std::string_view name, std::string_view type,
@@ -208,10 +215,10 @@ std::size_t HttpScene::leading() const {
 
 std::optional<Service::State> HttpScene::state() const {
   std::optional<Service::State> sum;
-  for (const HttpShard& each : shards) {
-    if (each.service == nullptr) continue;
+  for (std::uint32_t shard = 0; shard < shards.size(); ++shard) {
+    if (shards[shard].service == nullptr) continue;
     if (!sum) sum.emplace();
-    sum->add(each.service->state());
+    sum->add(shards[shard].service->state(), shard);
   }
   return sum;
 }

@@ -232,7 +232,7 @@ TEST_F(FolderShardsTest, TheFirstShardTellsOfTheDiskAndAllOfTheirFiles) {
     EXPECT_EQ(one.disk.size > 0, shard == 0);
     EXPECT_GT(one.disk.journal, 0U);
     files += one.disk.journal;
-    sum.add(one);
+    sum.add(one, shard);
   }
   EXPECT_EQ(sum.disk.journal, files);
   EXPECT_GT(sum.disk.size, 0U);

@@ -124,10 +124,14 @@ ServerStatus status_of(const Result<redis::Reply>& reply, const port::Endpoint& 
   status.nearly_full = status.disk_percent >= port::DiskSpace::kNearlyFull;
   status.shards = std::max<std::uint32_t>(static_cast<std::uint32_t>(number(info, "shards")), 1);
   if (status.shards > 1) status.leader = field(info, "shard_leaders");
-  for (const std::string& each : split(field(info, "shards_led"))) {
-    const auto shard = ::holdfast::detail::parse_number<std::uint32_t>(each);
-    if (shard && *shard < status.shards) status.led.push_back(*shard);
-  }
+  const auto read_shards = [&](const char* name, std::vector<std::uint32_t>& into) {
+    for (const std::string& each : split(field(info, name))) {
+      const auto shard = ::holdfast::detail::parse_number<std::uint32_t>(each);
+      if (shard && *shard < status.shards) into.push_back(*shard);
+    }
+  };
+  read_shards("shards_led", status.led);
+  read_shards("quiet_shards", status.quiet_shards);
   // A server of before does not say.
   if (status.led.empty() && status.shards == 1 && status.leads) status.led.push_back(0);
   status.leading = static_cast<std::uint32_t>(status.led.size());

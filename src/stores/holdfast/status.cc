@@ -16,6 +16,7 @@ Result<ServiceStatus> status_of(const redis::Reply& reply) {
   std::string size;
   std::string time;
   std::string quiet;
+  std::string shards;
   const std::pair<std::string_view, std::string*> fields[] = {{"version", &status.version},
                                                               {"journal", &status.journal},
                                                               {"journal_id", &status.journal_id},
@@ -26,12 +27,15 @@ Result<ServiceStatus> status_of(const redis::Reply& reply) {
                                                               {"disk_free_bytes", &free},
                                                               {"disk_size_bytes", &size},
                                                               {"unix_ms", &time},
-                                                              {"quiet_s", &quiet}};
+                                                              {"quiet_s", &quiet},
+                                                              {"shard", &status.shard},
+                                                              {"shards", &shards}};
   for (std::size_t i = 0; i + 1 < reply.items.size(); i += 2) {
     for (const auto& [name, value] : fields) {
       if (reply.items[i].text == name) *value = reply.items[i + 1].text;
     }
   }
+  if (shards.empty() || shards == "1") status.shard.clear();
   status.has_users = users == "1";
   status.full = full == "1";
   status.disk.free = ::holdfast::detail::parse_number<std::uint64_t>(free).value_or(0);
@@ -73,8 +77,10 @@ void add_disk(port::Findings& findings, const ServiceStatus& status) {
 void add_restore(port::Findings& findings, const ServiceStatus& status) {
   if (status.quiet.count() <= 0) return;
   port::add(findings, Severity::kProblem, "restore",
-            "the journal at " + status.place + " is a copy that was put back: nothing is granted " +
-                "for " + std::to_string(status.quiet.count()) + " s more",
+            (status.shard.empty() ? "" : "shard " + status.shard + " of ") + "the journal at " +
+                status.place + " is a copy that was put back: nothing " +
+                (status.shard.empty() ? "" : "of it ") + "is granted for " +
+                std::to_string(status.quiet.count()) + " s more",
             "wait, or when all clients are stopped, start the server with --clients-stopped");
 }
 

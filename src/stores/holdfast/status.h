@@ -24,6 +24,7 @@ struct ServiceStatus {
   bool has_users = false;
   bool full = false;             // The journal takes nothing for now.
   std::chrono::seconds quiet{};  // A restored copy: nothing is granted for so long.
+  std::string shard;             // The one that this is about; empty: there is only one.
   port::DiskSpace disk{};        // `free` and `size` only. Zero: not known.
   // Since 1970. A server of before does not tell it.
   std::optional<std::chrono::milliseconds> wall_time{};
