@@ -169,8 +169,8 @@ HOLDFAST_EXPORT Result<std::vector<ServerStatus>> service_status(std::string_vie
 // takes none for 6 s; afterwards the servers share them evenly again. `address`: the server's. The
 // URL need not name it. With several shards and several servers in the URL it must be given.
 // Errors: kInvalidArgument (it is not known which server), kUnsupported (the journal is not shared,
-// so no other server can lead), kPermissionDenied, kUnavailable (no server leads; with several
-// shards, this one leads none, or no other server is there).
+// so no other server can lead; with several shards, this one leads none, or no other server is
+// there), kPermissionDenied, kUnavailable (no server leads).
 HOLDFAST_EXPORT Result<std::string> step_down(std::string_view url, std::string_view address = {});
 
 // All servers on the journal of the first server of the URL that answers, also those that the URL
