@@ -110,6 +110,8 @@ TEST_F(FolderShardsTest, NoShardIsServedUnderAnotherNumber) {
   EXPECT_NE(part.error().message().find("name the folder that it is in"), std::string::npos);
 }
 
+// The thread sanitizer does not know that a forked child makes the gate of SQLite anew.
+#ifndef HOLDFAST_SANITIZED_THREADS
 // A killed server has its last commits in the log, which the next start expects to find.
 TEST_F(FolderShardsTest, AStartThatIsRefusedLeavesTheLogOfAKilledServer) {
   serve();
@@ -129,6 +131,7 @@ TEST_F(FolderShardsTest, AStartThatIsRefusedLeavesTheLogOfAKilledServer) {
   ASSERT_TRUE(journal->open());
   EXPECT_EQ(journal->opening().restored, "");
 }
+#endif
 
 TEST_F(FolderShardsTest, AShardThatIsMissingOrEmptyIsNamed) {
   serve();
