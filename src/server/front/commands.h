@@ -50,7 +50,7 @@ class CommandContext {
   // word: not known.
   virtual std::string shard_leaders() const = 0;
   // Has this server hand over what it leads, a moment later. Errors: kUnsupported (its journal is
-  // not shared), kUnavailable (no other server is there).
+  // not shared, or with several shards it leads none, or no other server is there).
   virtual Result<void> step_down() = 0;
   // The servers on this journal. `done` may come within the call.
   virtual void list_members(std::function<void(Result<std::vector<ServerMember>>)> done) = 0;

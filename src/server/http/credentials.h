@@ -20,8 +20,8 @@ struct Credentials {
 // Reads "Basic ..."; nullopt: it is nothing like it.
 std::optional<Credentials> read_credentials(std::string_view authorization);
 
-// The address of the caller whose request another server has forwarded. nullopt: it is of no such
-// request. Whoever sends the request can write what they like.
+// The address of the caller whose request another server has forwarded. nullopt: the
+// request was not forwarded. Not guaranteed: that it is true, because every sender may write it.
 std::optional<std::string> forwarded_for(const HttpRequest& request);
 
 // "Locks.example:7421" is "locks.example"; "[::1]:1" is "[::1]".

@@ -2,6 +2,8 @@
 // from a new one (docs/design/0059-journal-folder.md).
 //
 // Guarantee: write() replaces the file in one step and syncs it, folder included.
+// Not guaranteed: that a copy of the same term shows when it is written over both files, nor an
+// older one where the file system tells no birth times and gives an inode's number again.
 // Thread-safety: none. Blocking: the disk.
 // Errors: kCorruptState (not such a file), kPermissionDenied, kUnavailable.
 #pragma once

@@ -84,7 +84,7 @@ Result<std::optional<std::uint32_t>> count_shards(const std::string& folder) {
 
 Result<std::uint32_t> fix_folder_shards(const std::string& folder, std::uint32_t wanted) {
   const std::string first = folder + "/journal.db";
-  // Whoever may not use the journal is told so by opening it.
+  // A user without rights to the journal is told so when it is opened.
   if (::access(first.c_str(), R_OK | W_OK) != 0 && errno == EACCES) return std::max(wanted, 1U);
   const auto found = count_shards(folder);
   if (!found) return found.error();

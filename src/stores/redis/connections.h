@@ -64,7 +64,7 @@ class Connections {
   using DoneConfirmed = std::function<void(Result<Reply>, const Missing&)>;
   void run_confirmed(ScriptCall script, base::BootInstant deadline, DoneConfirmed done);
   // Runs the script on the calling thread; nullopt if another thread is using this connection, or
-  // if others' requests are under way, which this one had better join.
+  // if a crowd of others' requests is under way, which this one had better join.
   // `pushes_first` puts a PING before the script. The server writes its answers in the reverse
   // order in which they became due, and the PING makes this connection's answer due first. So the
   // next holder gets its grant before this caller gets its answer.
