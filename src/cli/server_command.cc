@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -175,50 +176,63 @@ std::string successor_of(const std::string& url, const ServerStatus& before) {
   return {};
 }
 
-int not_handed_over(const ServerStatus& before) {
+using HandOverClock = std::chrono::steady_clock;
+using Look = std::function<std::optional<int>(const std::vector<ServerStatus>&)>;
+
+// Looks at the servers again and again, until `look` knows the exit status.
+int await_hand_over(const std::string& url, const ServerStatus& before, const Look& look) {
+  constexpr std::chrono::seconds kPatience{60};
+  constexpr std::chrono::milliseconds kBetweenLooks{200};
+  const auto until = HandOverClock::now() + kPatience;
+  while (HandOverClock::now() < until) {
+    std::this_thread::sleep_for(kBetweenLooks);
+    const auto servers = service_status(url);
+    if (!servers) continue;
+    if (const auto status = look(*servers)) return *status;
+  }
   complain("server step-down: " + printable(before.address) +
            " was asked, and did not hand over within 60 s: 'holdfast server status' tells how it "
            "is");
   return kExitError;
 }
 
+int led_again(const ServerStatus& before, const std::string& what) {
+  complain("server step-down: no other server took over" + what + ", so " +
+           printable(before.address) + " leads again");
+  return kExitError;
+}
+
+int not_taken_over(const ServerStatus& before, const std::string& what,
+                   std::chrono::seconds after) {
+  complain("server step-down: " + printable(before.address) +
+           " has stepped down, and no other server took over" + what + " in " +
+           format_duration(after) + ": 'holdfast server status' tells whether the journal answers");
+  return kExitError;
+}
+
 // Asks until another server leads. The URL may name only the one that has stepped down.
 int await_successor(const ServerToolOptions& options, const std::string& url,
                     const ServerStatus& before) {
-  constexpr std::chrono::seconds kPatience{60};
   constexpr std::chrono::seconds kForSuccessor{10};  // Later than it would lead again.
-  constexpr std::chrono::milliseconds kBetweenLooks{200};
-  using Clock = std::chrono::steady_clock;
-  const auto until = Clock::now() + kPatience;
-  std::optional<Clock::time_point> stands_by;
-  while (Clock::now() < until) {
-    std::this_thread::sleep_for(kBetweenLooks);
-    const auto servers = service_status(url);
-    if (!servers) continue;
-    const ServerStatus* const next = leader_of(*servers);
+  std::optional<HandOverClock::time_point> stands_by;
+  const auto look = [&](const std::vector<ServerStatus>& servers) -> std::optional<int> {
+    const ServerStatus* const next = leader_of(servers);
     if (next != nullptr && next->term != before.term) {
-      if (next->address != before.address) {
-        return tell_step_down(options, before.address, next->address);
-      }
-      complain("server step-down: no other server took over, so " + printable(before.address) +
-               " leads again");
-      return kExitError;
+      if (next->address == before.address) return led_again(before, "");
+      return tell_step_down(options, before.address, next->address);
     }
-    for (const ServerStatus& each : *servers) {
+    for (const ServerStatus& each : servers) {
       if (each.address != before.address || !each.trouble.empty() || each.leads) continue;
-      if (!stands_by) stands_by = Clock::now();
+      if (!stands_by) stands_by = HandOverClock::now();
       const std::string leader = successor_of(url, each);
       if (!leader.empty()) return tell_step_down(options, before.address, leader);
-      if (Clock::now() - *stands_by >= kForSuccessor) {
-        complain("server step-down: " + printable(before.address) +
-                 " has stepped down, and no other server took over in " +
-                 format_duration(kForSuccessor) +
-                 ": 'holdfast server status' tells whether the journal answers");
-        return kExitError;
+      if (HandOverClock::now() - *stands_by >= kForSuccessor) {
+        return not_taken_over(before, "", kForSuccessor);
       }
     }
-  }
-  return not_handed_over(before);
+    return std::nullopt;
+  };
+  return await_hand_over(url, before, look);
 }
 
 // Several shards: who leads those that `before` led.
@@ -268,33 +282,20 @@ int tell_successors(const ServerToolOptions& options, const ServerStatus& before
 // Asks until other servers lead all that it led.
 int await_successors(const ServerToolOptions& options, const std::string& url,
                      const ServerStatus& before) {
-  constexpr std::chrono::seconds kPatienceForAll{60};
   constexpr std::chrono::seconds kForSuccessors{15};  // Later than it would lead again.
-  constexpr std::chrono::milliseconds kBetweenLooks{200};
-  using Clock = std::chrono::steady_clock;
-  const auto until = Clock::now() + kPatienceForAll;
-  std::optional<Clock::time_point> handed_over;
-  while (Clock::now() < until) {
-    std::this_thread::sleep_for(kBetweenLooks);
-    const auto servers = service_status(url);
-    if (!servers) continue;
-    const Successors found = find_successors(*servers, before);
+  std::optional<HandOverClock::time_point> handed_over;
+  const auto look = [&](const std::vector<ServerStatus>& servers) -> std::optional<int> {
+    const Successors found = find_successors(servers, before);
     if (found.missing.empty()) return tell_successors(options, before, found);
-    if (!handed_over && found.answers && found.kept.empty()) handed_over = Clock::now();
-    if (handed_over && !found.kept.empty()) {
-      complain("server step-down: no other server took over " + shards_text(found.missing) +
-               ", so " + printable(before.address) + " leads again");
-      return kExitError;
+    const std::string what = " " + shards_text(found.missing);
+    if (!handed_over && found.answers && found.kept.empty()) handed_over = HandOverClock::now();
+    if (handed_over && !found.kept.empty()) return led_again(before, what);
+    if (handed_over && HandOverClock::now() - *handed_over >= kForSuccessors) {
+      return not_taken_over(before, what, kForSuccessors);
     }
-    if (handed_over && Clock::now() - *handed_over >= kForSuccessors) {
-      complain("server step-down: " + printable(before.address) +
-               " has stepped down, and no other server took over " + shards_text(found.missing) +
-               " in " + format_duration(kForSuccessors) +
-               ": 'holdfast server status' tells whether the journal answers");
-      return kExitError;
-    }
-  }
-  return not_handed_over(before);
+    return std::nullopt;
+  };
+  return await_hand_over(url, before, look);
 }
 
 int hand_over(const ServerToolOptions& options, const Settings& settings) {
