@@ -433,12 +433,18 @@ class SilentJournalTest(ServeCase):
         self.until(lambda: not status()["vacant_shards"], "each shard is led")
         etcd.signal(signal.SIGSTOP)
         self.addCleanup(etcd.signal, signal.SIGCONT)
-        self.until(lambda: [each["leading"] for each in status()["servers"]] == [0, 0], "their leases are over")
-        self.assertEqual(status()["vacant_shards"], [0, 1, 2, 3])
-        text = self.holdfast("server", "status", url, timeout=PATIENCE).stdout
-        self.assertEqual(text.count("leads 0 of 4"), 2, text)
+        text = ""
+
+        def both_told():
+            nonlocal text
+            text = self.holdfast("server", "status", url, timeout=PATIENCE).stdout
+            return text.count("leads 0 of 4") == 2
+
+        # A busy server may leave one look without an answer.
+        self.until(both_told, "their leases are over")
         self.assertEqual(re.findall(r"(?m)^shard.*", text),
                          ["shards 0-3 are not served: no server leads, and the journal does not answer"])
+        self.until(lambda: status()["vacant_shards"] == [0, 1, 2, 3], "JSON tells the same")
 
 
 class RightsTest(AccessCase):
