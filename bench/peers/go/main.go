@@ -136,6 +136,8 @@ func opener(o options) (connect, error) {
 			if err != nil {
 				return nil, err
 			}
+			// Without it the session of one that waits for a killed holder ends with the holder's.
+			go client.Session().RenewPeriodic(ttl.String(), session, nil, nil)
 			return func(ctx context.Context, name string) (func() error, error) {
 				lock, err := client.LockOpts(&consul.LockOptions{
 					Key: name, Session: session, LockWaitTime: 15 * time.Second})
