@@ -179,18 +179,51 @@ std::string successor_of(const std::string& url, const ServerStatus& before) {
 using HandOverClock = std::chrono::steady_clock;
 using Look = std::function<std::optional<int>(const std::vector<ServerStatus>&)>;
 
+// The URL with the other members' addresses behind its own, which `asked` has. As it is where
+// nobody may list them.
+std::string with_all_members(const std::string& url, const std::vector<ServerStatus>& asked) {
+  const auto members = service_members(url);
+  std::size_t end = url.find("://");
+  if (!members || end == url.npos) return url;
+  end = std::min(url.find_first_of("/?#", end + 3), url.size());
+  std::string hosts;
+  for (const ServerMember& each : *members) {
+    const bool known = std::any_of(asked.begin(), asked.end(), [&](const ServerStatus& one) {
+      return one.address == each.address;
+    });
+    if (!known) hosts += "," + each.address;
+  }
+  return url.substr(0, end) + hosts + url.substr(end);
+}
+
+// Where to ask for the servers after a step-down.
+struct HandOver {
+  std::string url;
+  std::string all_members;  // The one that was asked may die, and be the only one of `url`.
+  ServerStatus before{};
+};
+
+Result<std::vector<ServerStatus>> look_again(const HandOver& under_way) {
+  auto servers = service_status(under_way.url);
+  if (!servers) return servers;
+  for (const ServerStatus& each : *servers) {
+    if (each.trouble.empty()) return servers;
+  }
+  return service_status(under_way.all_members);
+}
+
 // Looks at the servers again and again, until `look` knows the exit status.
-int await_hand_over(const std::string& url, const ServerStatus& before, const Look& look) {
+int await_hand_over(const HandOver& under_way, const Look& look) {
   constexpr std::chrono::seconds kPatience{60};
   constexpr std::chrono::milliseconds kBetweenLooks{200};
   const auto until = HandOverClock::now() + kPatience;
   while (HandOverClock::now() < until) {
     std::this_thread::sleep_for(kBetweenLooks);
-    const auto servers = service_status(url);
+    const auto servers = look_again(under_way);
     if (!servers) continue;
     if (const auto status = look(*servers)) return *status;
   }
-  complain("server step-down: " + printable(before.address) +
+  complain("server step-down: " + printable(under_way.before.address) +
            " was asked, and did not hand over within 60 s: 'holdfast server status' tells how it "
            "is");
   return kExitError;
@@ -211,8 +244,8 @@ int not_taken_over(const ServerStatus& before, const std::string& what,
 }
 
 // Asks until another server leads. The URL may name only the one that has stepped down.
-int await_successor(const ServerToolOptions& options, const std::string& url,
-                    const ServerStatus& before) {
+int await_successor(const ServerToolOptions& options, const HandOver& under_way) {
+  const ServerStatus& before = under_way.before;
   constexpr std::chrono::seconds kForSuccessor{10};  // Later than it would lead again.
   std::optional<HandOverClock::time_point> stands_by;
   const auto look = [&](const std::vector<ServerStatus>& servers) -> std::optional<int> {
@@ -224,7 +257,7 @@ int await_successor(const ServerToolOptions& options, const std::string& url,
     for (const ServerStatus& each : servers) {
       if (each.address != before.address || !each.trouble.empty() || each.leads) continue;
       if (!stands_by) stands_by = HandOverClock::now();
-      const std::string leader = successor_of(url, each);
+      const std::string leader = successor_of(under_way.url, each);
       if (!leader.empty()) return tell_step_down(options, before.address, leader);
       if (HandOverClock::now() - *stands_by >= kForSuccessor) {
         return not_taken_over(before, "", kForSuccessor);
@@ -232,7 +265,7 @@ int await_successor(const ServerToolOptions& options, const std::string& url,
     }
     return std::nullopt;
   };
-  return await_hand_over(url, before, look);
+  return await_hand_over(under_way, look);
 }
 
 // Several shards: who leads those that `before` led.
@@ -280,8 +313,8 @@ int tell_successors(const ServerToolOptions& options, const ServerStatus& before
 }
 
 // Asks until other servers lead all that it led.
-int await_successors(const ServerToolOptions& options, const std::string& url,
-                     const ServerStatus& before) {
+int await_successors(const ServerToolOptions& options, const HandOver& under_way) {
+  const ServerStatus& before = under_way.before;
   constexpr std::chrono::seconds kForSuccessors{15};  // Later than it would lead again.
   std::optional<HandOverClock::time_point> handed_over;
   const auto look = [&](const std::vector<ServerStatus>& servers) -> std::optional<int> {
@@ -295,7 +328,7 @@ int await_successors(const ServerToolOptions& options, const std::string& url,
     }
     return std::nullopt;
   };
-  return await_hand_over(url, before, look);
+  return await_hand_over(under_way, look);
 }
 
 int hand_over(const ServerToolOptions& options, const Settings& settings) {
@@ -306,7 +339,9 @@ int hand_over(const ServerToolOptions& options, const Settings& settings) {
     complain("server step-down: " + mixed);
     return kExitError;
   }
-  const auto asked = step_down(settings.store.url, options.address);
+  HandOver under_way{.url = settings.store.url,
+                     .all_members = with_all_members(settings.store.url, *servers)};
+  const auto asked = step_down(under_way.url, options.address);
   const auto vacant = vacant_shards(*servers);
   const bool several = std::any_of(servers->begin(), servers->end(),
                                    [](const ServerStatus& each) { return each.shards > 1; });
@@ -320,15 +355,18 @@ int hand_over(const ServerToolOptions& options, const Settings& settings) {
   const auto one = std::find_if(servers->begin(), servers->end(), [&](const ServerStatus& each) {
     return each.address == *asked && each.shards > 1;
   });
-  if (one != servers->end()) return await_successors(options, settings.store.url, *one);
+  if (one != servers->end()) {
+    under_way.before = *one;
+    return await_successors(options, under_way);
+  }
   if (several) {
     // It is known by another address only.
     return answer(options.common, {{"stepped_down", *asked}, {"shard_leaders", Json::array()}},
                   printable(*asked) + " steps down: 'holdfast server status' tells who leads\n");
   }
-  const ServerStatus* const before = leader_of(*servers);
-  return await_successor(options, settings.store.url,
-                         before != nullptr ? *before : ServerStatus{.address = *asked});
+  const ServerStatus* const leader = leader_of(*servers);
+  under_way.before = leader != nullptr ? *leader : ServerStatus{.address = *asked};
+  return await_successor(options, under_way);
 }
 
 // `named`: as the servers of the URL told, since they may be of several services.

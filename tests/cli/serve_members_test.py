@@ -169,6 +169,29 @@ class ClusterTest(ServeCase):
         self.assertEqual(said["stepped_down"], leader)
         self.assertIn(said["leader"], set(self.servers) - {leader})
 
+    def test_a_step_down_ends_well_when_the_only_server_of_the_url_dies_after_it_was_asked(self):
+        leader = self.await_roles(self.servers)
+        others = [server for address, server in self.servers.items() if address != leader]
+        for server in others:
+            server.send_signal(signal.SIGSTOP)
+            self.addCleanup(server.send_signal, signal.SIGCONT)
+        try:
+            command = subprocess.Popen([harness.PROGRAM, "server", "step-down", "--json", f"holdfast://{leader}"],
+                                       env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                       preexec_fn=die_with_parent)
+            self.until(lambda: not json.loads(self.holdfast("server", "status", "--json", f"holdfast://{leader}",
+                                                            timeout=PATIENCE).stdout)["servers"][0].get("leads"),
+                       "it has stepped down")
+            self.servers[leader].kill()
+        finally:
+            for server in others:
+                server.send_signal(signal.SIGCONT)
+        out, err = command.communicate(timeout=PATIENCE)
+        self.assertEqual((command.returncode, err), (0, ""))
+        said = json.loads(out)
+        self.assertEqual(said["stepped_down"], leader)
+        self.assertIn(said["leader"], set(self.servers) - {leader})
+
     def test_a_step_down_that_nobody_follows_is_an_error(self):
         leader = self.await_roles(self.servers)
         others = [server for address, server in self.servers.items() if address != leader]
