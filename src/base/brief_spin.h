@@ -18,6 +18,10 @@ namespace holdfast::base {
 
 class BriefSpin {
  public:
+  // `longest`: a wait looks for so long.
+  explicit BriefSpin(std::chrono::microseconds longest = std::chrono::microseconds(100))
+      : longest_(longest) {}
+
   // False: `ready` did not become true in this time, so the caller should sleep.
   template <typename Ready>
   bool until(Ready&& ready) {
@@ -25,7 +29,7 @@ class BriefSpin {
       --waits_left_;
       return false;
     }
-    const auto end = std::chrono::steady_clock::now() + kLongest;
+    const auto end = std::chrono::steady_clock::now() + longest_;
     do {
       if (ready()) {
         pause_ = 0;
@@ -39,9 +43,9 @@ class BriefSpin {
   }
 
  private:
-  static constexpr std::chrono::microseconds kLongest{100};
   static constexpr int kLongestPause = 64;
 
+  const std::chrono::microseconds longest_;
   // Waits without a look, after the last failure and now.
   int pause_ = 0;
   int waits_left_ = 0;
