@@ -287,7 +287,7 @@ AcquireFsm::Action AcquireFsm::on_cancel_reply(BootInstant now,
   if (!detail::is_transient(code)) {
     const Error& why = leaving_error_ ? *leaving_error_ : reply.error();
     return fail({why.code(), why.message() +
-                                 "; the store refused to cancel the wait: we may stay queued, or "
+                                 "; the wait could not be cancelled: we may stay queued, or "
                                  "even be granted the lock, for up to one more ttl"});
   }
   if (code == Errc::kUnavailable) unreached_ = reply.error();
