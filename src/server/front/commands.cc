@@ -63,10 +63,11 @@ void refuse(const CommandInput& input, const std::string& command) {
       command == "HF1" || command == "WAIT" || library_target(input.words).is_known;
   if (leader_has_it && input.context.shards() == 1 && !input.context.leads()) {
     const std::string leader = input.context.leader();
-    return fail(input,
-                "STANDBY this server stands by: " +
-                    (leader.empty() ? "no server leads yet" : leader + " was last seen leading") +
-                    "; name all servers in the URL, holdfast://A,B,C");
+    return fail(input, "STANDBY this server stands by: " +
+                           (leader.empty()
+                                ? "no server leads yet; retry"
+                                : leader + " was last seen leading; name all servers in the URL, "
+                                           "holdfast://A,B,C"));
   }
   const auto* const known = std::find_if(std::begin(kNotHere), std::end(kNotHere),
                                          [&](const auto& each) { return each.first == command; });

@@ -66,11 +66,13 @@ std::string ShardTable::leaders(const std::string& own) const {
 std::optional<Error> ShardTable::refuse(std::uint32_t shard) const {
   const Part& part = parts_[shard];
   if (part.service != nullptr) return std::nullopt;
-  const std::string who =
-      part.leader.empty() ? "no server leads it yet" : part.leader + " was last seen leading it";
-  return Error(Errc::kUnavailable, "this server does not lead shard " + std::to_string(shard) +
-                                       ": " + who +
-                                       "; name all servers in the URL, holdfast://A,B,C");
+  const std::string who = part.leader.empty()
+                              ? "no server leads it yet; retry"
+                              : part.leader +
+                                    " was last seen leading it; name all servers in the URL, "
+                                    "holdfast://A,B,C";
+  return Error(Errc::kUnavailable,
+               "this server does not lead shard " + std::to_string(shard) + ": " + who);
 }
 
 Result<std::optional<std::uint32_t>> ShardTable::shard_of_request(const Connection& connection,

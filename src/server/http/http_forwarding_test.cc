@@ -176,6 +176,7 @@ TEST_F(HttpForwardingTest, ALeaderThatCannotBeAskedIsNamedBecauseNothingWasSent)
   EXPECT_EQ(code(refused), "standing_by");
   EXPECT_TRUE(has_part(refused.body, "the server at 192.0.2.1 leads, and this one cannot ask it: "))
       << refused.body;
+  EXPECT_TRUE(has_part(refused.body, "repeat it, or ask that server")) << "it may be dead";
   EXPECT_TRUE(has_part(refused.head, "Retry-After: 1"));
   const Got vacant = ask(there, acquires(testing::name_in(1, 2)));
   EXPECT_EQ(code(vacant), "standing_by");

@@ -48,8 +48,9 @@ HttpAnswer standing_by(const std::string& leader, const std::string& why) {
   std::string message =
       leader.empty() ? "no server leads yet" : "the server at " + leader + " leads";
   if (!why.empty()) message += ", and this one cannot ask it: " + why;
-  HttpAnswer answer =
-      http_error(503, "standing_by", message, leader.empty() ? "repeat it" : "ask that server");
+  // That server may be dead, and then another one leads in a moment.
+  const char* const next = leader.empty() ? "repeat it" : "repeat it, or ask that server";
+  HttpAnswer answer = http_error(503, "standing_by", message, next);
   answer.headers.emplace_back("Retry-After", "1");
   return answer;
 }
