@@ -316,13 +316,21 @@ int tell_successors(const ServerToolOptions& options, const ServerStatus& before
 int await_successors(const ServerToolOptions& options, const HandOver& under_way) {
   const ServerStatus& before = under_way.before;
   constexpr std::chrono::seconds kForSuccessors{15};  // Later than it would lead again.
+  std::vector<std::uint32_t> kept = before.led;
+  auto same_since = HandOverClock::now();
   std::optional<HandOverClock::time_point> handed_over;
   const auto look = [&](const std::vector<ServerStatus>& servers) -> std::optional<int> {
     const Successors found = find_successors(servers, before);
     if (found.missing.empty()) return tell_successors(options, before, found);
     const std::string what = " " + shards_text(found.missing);
     if (!handed_over && found.answers && found.kept.empty()) handed_over = HandOverClock::now();
-    if (handed_over && !found.kept.empty()) return led_again(before, what);
+    if (found.answers && found.kept != kept) {
+      kept = found.kept;
+      same_since = HandOverClock::now();
+    }
+    // Where all others step down meanwhile, it gives nothing away.
+    const bool stays = !kept.empty() && HandOverClock::now() - same_since >= kForSuccessors;
+    if (stays || (handed_over && !found.kept.empty())) return led_again(before, what);
     if (handed_over && HandOverClock::now() - *handed_over >= kForSuccessors) {
       return not_taken_over(before, what, kForSuccessors);
     }
@@ -349,6 +357,11 @@ int hand_over(const ServerToolOptions& options, const Settings& settings) {
     std::string why = sentences(vacant, *servers);
     why.pop_back();
     complain("server step-down: no server leads that could step down: " + why);
+    return kExitError;
+  }
+  if (!asked && asked.error().code() == Errc::kUnsupported) {
+    complain("server step-down: " + asked.error().message() +
+             ": 'holdfast server status' tells who leads");
     return kExitError;
   }
   if (!asked) return fail(asked.error(), settings.shown_store);

@@ -408,7 +408,7 @@ class ShardsTest(ServeCase):
         self.assertEqual(self.leading(), [0, 4])
         done = self.holdfast("server", "step-down", f"holdfast://{self.one}")
         self.assertEqual(done.returncode, 125)
-        self.assertIn("this server leads no shard", done.stderr)
+        self.assertRegex(done.stderr, "this server leads no shard.*'holdfast server status' tells who leads")
         done = self.holdfast("server", "step-down", f"holdfast://{self.two}")
         self.assertEqual(done.returncode, 125, "the other one takes no shard for now")
         self.assertIn("no other server could lead", done.stderr)
@@ -418,6 +418,17 @@ class ShardsTest(ServeCase):
         text = self.ok("server", "step-down", f"holdfast://{self.two}").stdout
         self.assertRegex(text, rf"^{self.two} has stepped down: {self.one} leads shards \d")
         self.ok("release", lease)
+
+    def test_two_that_step_down_together_end_with_a_reason_before_a_minute_is_over(self):
+        commands = [subprocess.Popen([harness.PROGRAM, "server", "step-down", "--address", address, self.url],
+                                     env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                     preexec_fn=die_with_parent) for address in self.servers]
+        for command in commands:
+            out, err = command.communicate(timeout=2 * PATIENCE)
+            if command.returncode == 0:
+                self.assertIn("has stepped down", out)
+            else:
+                self.assertRegex(err, "no other server (took over|could lead)|leads no shard")
 
     def test_a_step_down_that_nobody_follows_is_an_error(self):
         self.servers[self.two].send_signal(signal.SIGSTOP)
