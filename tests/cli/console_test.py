@@ -124,7 +124,7 @@ class LooksTest(ConsoleCase):
         self.assertRegex(row[5], r"^\d+ min \d+ s$")
         self.assertEqual(row[6:8], ["rebuilds the index of orders", self.see("orders/17")["holders"][0]["token"]])
         self.assertRegex(row[8], r"^2 · ")
-        self.assertEqual(page.run(ROW % '"cache/rebuild"')[1], "reader 0 and 2 more")
+        self.assertEqual(page.run(ROW % '"cache/rebuild"')[1], "3 holders: reader 0, …")
         self.assertEqual(page.run("document.getElementById('state').textContent"), "Leads")
         facts = page.run("document.getElementById('server').innerText")
         self.assertIn(f"127.0.0.1:{self.port} (this server)", facts)
@@ -154,6 +154,21 @@ class LooksTest(ConsoleCase):
         page.until("document.querySelector('#rows tr').children[5].textContent <= '28 s'")
         self.acquire("b", "other")
         page.until(ROW % '"b"')
+
+    def test_a_lock_that_a_lock_delay_keeps_closed_says_so(self):
+        holder = self.holder("batch", "--lock-delay", "50s", ttl="1s")
+        page = self.page()
+        page.until(ROW % '"batch"')
+        self.assertRegex(page.run(ROW % '"batch"')[5], r"^\d+ s$")
+        page.run("document.querySelector('.lock').click()")
+        page.until("document.getElementById('holders').innerText.includes('unless it is renewed')")
+        holder.process.kill()
+        page.until("document.querySelector('#rows tr').children[5].textContent.startsWith('lock-delay ')")
+        self.assertRegex(page.run(ROW % '"batch"')[5], r"^lock-delay \d+ s$")
+        detail = page.run("document.getElementById('holders').innerText")
+        self.assertIn("no longer counts on it", detail)
+        self.assertNotIn("unless it is renewed", detail)
+        self.picture(page, "lock-delay")
 
     def test_the_queue_of_a_lock_stands_in_its_order(self):
         self.fill()

@@ -2,7 +2,7 @@
 
 import * as calls from "./calls.js";
 import { beginBreak, openBreak, renderBreak } from "./breaking.js";
-import { heldFor, leaseLeft, ownerOf, showDetail, whereOf } from "./detail.js";
+import { closedByDelay, heldFor, leaseLeft, ownerOf, showDetail, whereOf } from "./detail.js";
 import { beginLanguage, chooseLanguage, clock, duration, explain, language, moment, t }
   from "./texts.js";
 import { byId, element, setFacts, setText, sync, visible } from "./view.js";
@@ -196,7 +196,7 @@ function ownersOf(lock) {
   if (lock.holding === 0) return t("nobody");
   const owner = ownerOf(lock.holders[0]);
   if (lock.holding === 1) return owner;
-  return t("and_more", { owner, count: lock.holding - 1 });
+  return t("and_more", { owner, count: lock.holding });
 }
 
 // How many wait, and for how long the first of them.
@@ -216,7 +216,8 @@ function updateRow(row, lock) {
   row.className = opened ? "chosen" : "";
   const texts = [ownersOf(lock)].concat(
     first === undefined ? ["", "", "", "", "", ""] : [
-      whereOf(first), moment(first.since_unix_ms), heldFor(first), leaseLeft(first, age()),
+      whereOf(first), moment(first.since_unix_ms), heldFor(first),
+      closedByDelay(lock) ? t("delay", { left: leaseLeft(first, age()) }) : leaseLeft(first, age()),
       visible(first.reason), visible(first.token)],
     [waitingFor(lock)]);
   texts.forEach((text, index) => {

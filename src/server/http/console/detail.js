@@ -15,6 +15,9 @@ export function whereOf(ticket) {
 export const heldFor = (ticket) =>
   ticket.since_unix_ms > 0 ? duration(Date.now() - ticket.since_unix_ms) : "";
 
+// Nobody counts on the lock any more: a lock-delay keeps it closed until the lease is over.
+export const closedByDelay = (lock) => lock.opens_in_ms !== undefined;
+
 // `age`: for so many milliseconds the ticket has not been asked for again.
 export function leaseLeft(ticket, age) {
   const left = ticket.expires_in_ms - age;
@@ -26,7 +29,7 @@ function timeLeft(ticket, age) {
   return left > 0 ? t("unless_renewed", { time: duration(left) }) : t("ended");
 }
 
-function facts(ticket, age) {
+function facts(lock, ticket, age) {
   return [
     [t("owner"), ownerOf(ticket)],
     [t("host"), visible(ticket.host), "data mono"],
@@ -34,7 +37,9 @@ function facts(ticket, age) {
     [t("program"), visible(ticket.program)],
     [t("since"), moment(ticket.since_unix_ms)],
     [t("held_for"), heldFor(ticket)],
-    [t("lease_left"), timeLeft(ticket, age)],
+    closedByDelay(lock)
+      ? [t("delay_left"), t("delay_keeps", { left: leaseLeft(ticket, age) })]
+      : [t("lease_left"), timeLeft(ticket, age)],
     [t("mode"), t(ticket.mode)],
     [t("token"), visible(ticket.token), "data mono"],
     [t("reason"), visible(ticket.reason)],
@@ -70,7 +75,7 @@ function makeHolder(lock, onBreak) {
 
 function updateHolder(card, lock, ticket, age) {
   card.ticket = ticket;
-  setFacts(card.firstChild, facts(ticket, age));
+  setFacts(card.firstChild, facts(lock, ticket, age));
   const last = card.lastChild;
   if (!hasPath(lock.name)) return setText(last, t("no_break_here"));
   setText(last, t("break_button"));
