@@ -75,8 +75,8 @@ Result<std::string> read_password() {
 }
 
 std::string restored_note(const ServerStatus& server) {
-  const std::string shards = ranges(server.quiet_shards);
-  return (shards.empty() ? "" : ", shard " + shards) + ", restored: grants nothing";
+  const std::string shards = shards_text(server.quiet_shards);
+  return (shards.empty() ? "" : ", " + shards) + ", restored: grants nothing";
 }
 
 std::string role_of(const ServerStatus& server) {
@@ -293,10 +293,6 @@ Successors find_successors(const std::vector<ServerStatus>& servers, const Serve
     if (found.leaders[shard].empty()) found.missing.push_back(shard);
   }
   return found;
-}
-
-std::string shards_text(const std::vector<std::uint32_t>& shards) {
-  return (shards.size() == 1 ? "shard " : "shards ") + ranges(shards);
 }
 
 int tell_successors(const ServerToolOptions& options, const ServerStatus& before,

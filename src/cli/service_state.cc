@@ -83,6 +83,11 @@ std::string ranges(const std::vector<std::uint32_t>& numbers) {
   return text;
 }
 
+std::string shards_text(const std::vector<std::uint32_t>& shards) {
+  if (shards.empty()) return {};
+  return (shards.size() == 1 ? "shard " : "shards ") + ranges(shards);
+}
+
 std::vector<std::string> shard_leaders(const ServerStatus& server) {
   std::vector<std::string> leaders;
   if (server.shards == 1 || server.leader.empty()) return leaders;
@@ -108,8 +113,8 @@ std::string journal_note(const ServerStatus& server) {
            "or in its etcd\n";
   }
   if (server.quiet.count() > 0) {
-    const std::string shards = ranges(server.quiet_shards);
-    return who + (shards.empty() ? "its " : "shard " + shards + " of its ") + journal +
+    const std::string shards = shards_text(server.quiet_shards);
+    return who + (shards.empty() ? "its " : shards + " of its ") + journal +
            " is a restored copy, so no lock " + (shards.empty() ? "" : "of it ") +
            "is granted for " + format_duration(server.quiet) +
            " more. If all clients were stopped, start it with --clients-stopped\n";
@@ -139,10 +144,8 @@ std::string sentences(const Vacant& vacant, const std::vector<ServerStatus>& ser
                                   [](const ServerStatus& each) { return each.shards > 1; });
   std::string text;
   for (const auto& [why, shards] : by_reason) {
-    const bool one = shards.size() == 1;
     text += alone ? "no lock is served"
-                  : (one ? "shard " : "shards ") + ranges(shards) + (one ? " is" : " are") +
-                        " not served";
+                  : shards_text(shards) + (shards.size() == 1 ? " is" : " are") + " not served";
     text += ": " + why + "\n";
   }
   return text;

@@ -34,6 +34,8 @@ std::string sentences(const Vacant& vacant, const std::vector<ServerStatus>& ser
 
 // "0-3, 6" of numbers in their order.
 std::string ranges(const std::vector<std::uint32_t>& numbers);
+// "shard 2", "shards 0-3, 6"; empty of none.
+std::string shards_text(const std::vector<std::uint32_t>& shards);
 
 // One line about two of these servers that are of different services; empty: none are. Each client
 // uses the one that it reaches, so two of them hold the same lock.

@@ -154,6 +154,12 @@ class FolderShardsTest(ServeCase):
         self.assertEqual((said["locks"], said["quiet_s"]), (SHARDS, 24 * 3600))
         for name in names():
             self.assertEqual(self.holdfast("run", "--no-wait", name, "--", "true").returncode, 125)
+        told = self.holdfast("server", "status").stdout
+        self.assertIn("leads 4 of 4, shards 0-3, restored: grants nothing", told)
+        self.assertIn(": shards 0-3 of its journal", told)
+        told = self.holdfast("doctor").stdout
+        for shard in range(SHARDS):
+            self.assertIn(f"shard {shard} of the journal at", told)
         self.stop()
         said = self.start("--clients-stopped")
         self.assertEqual((said["shards"], said["quiet_s"]), (SHARDS, 0))

@@ -37,10 +37,11 @@ std::vector<Finding> joined(const std::vector<std::vector<Finding>>& found) {
   std::vector<Finding> all;
   for (std::size_t shard = 0; shard < found.size(); ++shard) {
     for (Finding each : found[shard]) {
+      const bool of_this = each.topic == "server" || each.topic == "restore";
       const bool known = std::any_of(all.begin(), all.end(), [&](const Finding& other) {
         return other.topic == each.topic && other.severity == each.severity;
       });
-      if (known && each.topic != "server") continue;
+      if (known && !of_this) continue;
       if (each.topic == "server") each.what = "shard " + std::to_string(shard) + ": " + each.what;
       all.push_back(std::move(each));
     }
