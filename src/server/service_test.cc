@@ -337,6 +337,8 @@ TEST(SqliteJournalTest, DamagedBytesAreAnErrorAndNeverAnAbort) {
       "UPDATE ring SET bytes = substr(bytes, 1, length(bytes) - 3) WHERE number = 2",
       "DELETE FROM ring WHERE number = 2",
       "UPDATE ring SET number = 1000 WHERE number = 2",
+      "UPDATE ring SET number = x'41' WHERE number = 2",
+      "UPDATE ring SET number = 1 WHERE number = (SELECT max(number) FROM ring)",
       "UPDATE meta SET head_count = 3, head_batch = 2",
       "DELETE FROM meta",
       "UPDATE meta SET format = 9",

@@ -18,6 +18,7 @@
 #include "src/server/recovery.h"
 #include "src/stores/sqlite/file/file_system.h"
 #include "src/stores/sqlite/file/fork_gate.h"
+#include "src/stores/sqlite/sql.h"
 
 namespace holdfast {
 namespace {
@@ -26,6 +27,7 @@ using server::shard_folder;
 using server::SqliteJournal;
 using server::SqliteJournalOptions;
 using stores::sqlite::InsideSqlite;
+using stores::sqlite::Statement;
 
 // A connection that never folds a log into its database: that is the server's.
 struct CloseDatabase {
@@ -124,6 +126,21 @@ Error part_failed(const std::string& part) {
               (errno == EEXIST ? "; remove it, unless a backup runs just now" : "")};
 }
 
+// Pages may be damaged that hold no record now: a server would end at its next write there.
+Result<void> check_pages(const std::string& file) {
+  auto db = open_file(file, SQLITE_OPEN_READWRITE);
+  if (!db) return db.error();
+  const InsideSqlite inside;
+  Statement check;
+  check.prepare(db->get(), "PRAGMA integrity_check(1)");
+  const int code = check.step();
+  if (code == SQLITE_ROW && check.text(0) == "ok") return {};
+  if (code != SQLITE_ROW) return sqlite_failed(file, db->get(), code);
+  return Error(Errc::kCorruptState, "journal " + file +
+                                        ": its pages are damaged ('PRAGMA integrity_check' of "
+                                        "SQLite tells where). Restore a backup");
+}
+
 // One database. `options`: a look.
 Result<JournalReport> read_whole(const SqliteJournalOptions& options) {
   SqliteJournal journal(options);
@@ -137,11 +154,12 @@ Result<JournalReport> read_whole(const SqliteJournalOptions& options) {
   report.batches = last ? *last : 0;
   const auto all = server::recover(journal, {}, 0);
   if (!all) return server::at_journal(place, all.error());
+  const std::string file = options.file.empty() ? options.folder + "/journal.db" : options.file;
+  if (auto sound = check_pages(file); !sound) return sound.error();
   report.locks = all->locks;
   report.holders = all->holders;
   report.waiters = all->waiters.size();
   std::error_code error;
-  const std::string file = options.file.empty() ? options.folder + "/journal.db" : options.file;
   const auto size = std::filesystem::file_size(file, error);
   report.bytes = error ? 0 : size;
   return report;

@@ -79,7 +79,8 @@ struct SqliteJournal::Statements {
         {&term, "SELECT term FROM meta"},
         {&put_batch, "INSERT OR REPLACE INTO ring (slot, number, bytes) VALUES (?1, ?2, ?3)"},
         {&get_batch, "SELECT number, bytes FROM ring WHERE slot = ?1"},
-        {&last, "SELECT max(number) FROM ring"},
+        {&last,
+         "SELECT max(number), sum(typeof(number) <> 'integer' OR number % ?1 <> slot) FROM ring"},
         {&put_chunk, "INSERT OR REPLACE INTO chunk (batch, place, bytes) VALUES (?1, ?2, ?3)"},
         {&get_chunk, "SELECT bytes FROM chunk WHERE batch = ?1 AND place = ?2"},
         {&put_head, "UPDATE meta SET head_batch = ?1, head_count = ?2, head_checksum = ?3"},
@@ -545,9 +546,14 @@ Result<SnapshotHead> SqliteJournal::head() { return head_; }
 
 Result<std::uint64_t> SqliteJournal::last() {
   const InsideSqlite inside;
-  const ResetAtEnd reset(statements_->last);
-  if (const int code = statements_->last.step(); code != SQLITE_ROW) return error(code);
-  return std::max(head_.batch, as_read(statements_->last.integer(0)));
+  Statement& last = statements_->last;
+  const ResetAtEnd reset(last);
+  last.bind(1, as_stored(room_));
+  if (const int code = last.step(); code != SQLITE_ROW) return error(code);
+  if (last.integer(1) != 0) {  // A damaged number would hide the batches above it.
+    return Error(Errc::kCorruptState, "journal " + path() + ": a batch's number is damaged");
+  }
+  return std::max(head_.batch, as_read(last.integer(0)));
 }
 
 Result<std::string> SqliteJournal::batch(std::uint64_t number) {
