@@ -12,6 +12,8 @@ namespace {
 using port::SocketIo;
 
 constexpr std::size_t kKept = 64 * 1'024;
+// For so long a connection that has asked is company for the others.
+constexpr std::chrono::milliseconds kCompany{100};
 
 RequestLimits first_limits(const FrontLimits& limits) {
   return {.max_words = 16,
@@ -21,6 +23,13 @@ RequestLimits first_limits(const FrontLimits& limits) {
 }
 
 }  // namespace
+
+std::size_t ConnectionOwner::most_unanswered(const Connection& asking) {
+  const auto now = base::BootClock::now();
+  if (std::exchange(asked_last_, asking.number) != asking.number)
+    in_company_until_ = now + kCompany;
+  return now < in_company_until_ ? limits().unanswered_in_company : limits().unanswered;
+}
 
 Connection::Connection(Stream stream, ConnectionOwner& owner, std::uint64_t id,
                        std::string client_address)
@@ -97,6 +106,7 @@ void Connection::on_readable() {
 // False: the connection is closed.
 bool Connection::take(std::string_view bytes) {
   reader_.feed(bytes);
+  const std::size_t most = owner_.most_unanswered(*this);
   while (!ending_ && !paused_ && !resting_) {
     const auto whole = reader_.next(words_);
     if (!whole) {
@@ -108,6 +118,7 @@ bool Connection::take(std::string_view bytes) {
     owner_.on_request(*this, words_);
     if (closed()) return false;
     greet();
+    if (slots_.size() >= most) resting_ = true;
   }
   reader_.give_back();
   return count_bytes();

@@ -67,8 +67,15 @@ class ConnectionOwner {
   // A place to read into, for the moment.
   virtual std::string& scratch() = 0;
 
+  // How many requests this connection, which asks now, may have under way.
+  std::size_t most_unanswered(const Connection& asking);
+
  protected:
   ~ConnectionOwner() = default;
+
+ private:
+  std::uint64_t asked_last_ = 0;  // A connection's number.
+  base::BootInstant in_company_until_{};
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {

@@ -43,6 +43,9 @@ struct FrontLimits {
   std::chrono::milliseconds first_time{5'000};
   // A connection with more unanswered requests, or unread bytes, is not read from meanwhile.
   std::size_t unanswered = 1'024;
+  // So many where other connections ask, too. The next requests of it wait until these are
+  // answered: a commit of all of them would take the others' time.
+  std::size_t unanswered_in_company = 128;
   std::size_t unread = std::size_t{1} << 20U;
   // Pushes that a client does not read; then it is closed.
   std::size_t unread_pushes = std::size_t{8} << 20U;

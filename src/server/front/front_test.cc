@@ -21,6 +21,7 @@
 #include "holdfast/mutex.h"
 #include "src/server/front/listen_address.h"
 #include "src/server/testing/allocated.h"
+#include "src/server/testing/http_rig.h"
 #include "src/server/testing/plain_client.h"
 #include "tests/support/eventually.h"
 #include "tests/support/fault_proxy.h"
@@ -287,6 +288,43 @@ TEST(FrontTest, LooksAtALongQueueWaitUntilTheirRepliesAreRead) {
     if (end.size() > 64) end.erase(0, end.size() - 64);
   }
   EXPECT_EQ(other.ask(request({"EXISTS", "behind"})), ":1\r\n");
+}
+
+int commits_of(const Server& server) {
+  const Socket metrics(server.http_address());
+  EXPECT_TRUE(metrics.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+  const std::string text = testing::receive(metrics).body;
+  const std::string name = "holdfast_server_commit_seconds_count ";
+  return std::stoi(text.substr(text.find(name) + name.size()));
+}
+
+// Else each request of the others would wait for a commit of all that the flood has sent.
+TEST(FrontTest, AFloodHasFewRequestsInEachCommitWhereOthersAskToo) {
+  constexpr int kFlood = 200;
+  ServerOptions options;
+  options.listen = options.http = "127.0.0.1:0";
+  options.journal = "memory:";
+  ServerTuning tuning;
+  tuning.front.unanswered_in_company = 1;
+  const Server server = *ServerAccess::start(options, tuning);
+  const Socket flood(server.address());
+  const Socket other(server.address());
+  int names = 0;
+  const auto few_in_each = [&] {
+    std::string sets;
+    for (int i = 0; i < kFlood; ++i) {
+      sets += request({"SET", std::to_string(++names), "me", "NX", "PX", "60000"});
+    }
+    const int before = commits_of(server);
+    EXPECT_EQ(flood.ask(kPing) + other.ask(kPing), "+PONG\r\n+PONG\r\n");
+    EXPECT_TRUE(flood.send(sets));
+    // Company lasts a moment only, so a busy machine may need several tries.
+    for (std::size_t got = 0; got < std::size_t{kFlood} * 5; got += flood.receive().size()) {
+      EXPECT_EQ(other.ask(kPing), "+PONG\r\n");
+    }
+    return commits_of(server) - before >= kFlood / 2;
+  };
+  EXPECT_TRUE(support::eventually(few_in_each));
 }
 
 // While it lasts, one more descriptor can be made, and no other.
