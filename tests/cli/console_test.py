@@ -156,7 +156,8 @@ class LooksTest(ConsoleCase):
         page.until(ROW % '"b"')
 
     def test_a_lock_that_a_lock_delay_keeps_closed_says_so(self):
-        holder = self.holder("batch", "--lock-delay", "50s", ttl="1s")
+        # A busy machine must not lose the lock before its holder is killed.
+        holder = self.holder("batch", "--lock-delay", "50s", ttl="6s")
         page = self.page()
         page.until(ROW % '"batch"')
         self.assertRegex(page.run(ROW % '"batch"')[5], r"^\d+ s$")
