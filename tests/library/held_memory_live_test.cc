@@ -48,12 +48,15 @@ constexpr double kInTheMachine = 250;  // On stores in the client's own process.
 // Chunks in use, with what the allocator adds to each.
 double heap() { return static_cast<double>(::mallinfo2().uordblks); }
 
-// A renewal that is under way takes memory for a moment, so the least of some readings counts.
+// Requests that are under way take memory for a moment: renewals, and at ZooKeeper what a holder
+// notes behind its grant. So the least reading counts, once there was no lower one for a while.
 double calm_heap() {
   double least = heap();
-  for (int i = 0; i < 100; ++i) {
+  for (int since_least = 0; since_least < 300; ++since_least) {
     std::this_thread::sleep_for(2ms);
-    least = std::min(least, heap());
+    const double now = heap();
+    if (now < least) since_least = 0;
+    least = std::min(least, now);
   }
   return least;
 }
