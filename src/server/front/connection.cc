@@ -26,8 +26,8 @@ RequestLimits first_limits(const FrontLimits& limits) {
 
 std::size_t ConnectionOwner::most_unanswered(const Connection& asking) {
   const auto now = base::BootClock::now();
-  if (std::exchange(asked_last_, asking.number) != asking.number)
-    in_company_until_ = now + kCompany;
+  const bool another = std::exchange(asked_last_, asking.number) != asking.number;
+  if (another) in_company_until_ = now + kCompany;
   return now < in_company_until_ ? limits().unanswered_in_company : limits().unanswered;
 }
 
