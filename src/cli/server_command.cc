@@ -320,10 +320,9 @@ int await_successors(const ServerToolOptions& options, const HandOver& under_way
     if (found.missing.empty()) return tell_successors(options, before, found);
     const std::string what = " " + shards_text(found.missing);
     if (!handed_over && found.answers && found.kept.empty()) handed_over = HandOverClock::now();
-    if (found.answers && found.kept != kept) {
-      kept = found.kept;
-      same_since = HandOverClock::now();
-    }
+    // One that does not answer may have died, and then another one leads in a while.
+    if (!found.answers || found.kept != kept) same_since = HandOverClock::now();
+    if (found.answers) kept = found.kept;
     // Where all others step down meanwhile, it gives nothing away.
     const bool stays = !kept.empty() && HandOverClock::now() - same_since >= kForSuccessors;
     if (stays || (handed_over && !found.kept.empty())) return led_again(before, what);

@@ -169,12 +169,16 @@ class ClusterTest(ServeCase):
         self.assertEqual(said["stepped_down"], leader)
         self.assertIn(said["leader"], set(self.servers) - {leader})
 
-    def test_a_step_down_ends_well_when_the_only_server_of_the_url_dies_after_it_was_asked(self):
-        leader = self.await_roles(self.servers)
+    def stop_others(self, leader):
         others = [server for address, server in self.servers.items() if address != leader]
         for server in others:
             server.send_signal(signal.SIGSTOP)
             self.addCleanup(server.send_signal, signal.SIGCONT)
+        return others
+
+    def test_a_step_down_ends_well_when_the_only_server_of_the_url_dies_after_it_was_asked(self):
+        leader = self.await_roles(self.servers)
+        others = self.stop_others(leader)
         try:
             command = subprocess.Popen([harness.PROGRAM, "server", "step-down", "--json", f"holdfast://{leader}"],
                                        env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -194,10 +198,7 @@ class ClusterTest(ServeCase):
 
     def test_a_step_down_that_nobody_follows_is_an_error(self):
         leader = self.await_roles(self.servers)
-        others = [server for address, server in self.servers.items() if address != leader]
-        for server in others:
-            server.send_signal(signal.SIGSTOP)
-            self.addCleanup(server.send_signal, signal.SIGCONT)
+        others = self.stop_others(leader)
         try:
             done = self.holdfast("server", "step-down", f"holdfast://{leader}", timeout=2 * PATIENCE)
         finally:

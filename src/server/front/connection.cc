@@ -12,8 +12,8 @@ namespace {
 using port::SocketIo;
 
 constexpr std::size_t kKept = 64 * 1'024;
-// For so long a connection that has asked is company for the others.
-constexpr std::chrono::milliseconds kCompany{100};
+// So long after a request of one connection the others have the smaller bound.
+constexpr std::chrono::milliseconds kOthersAsk{100};
 
 RequestLimits first_limits(const FrontLimits& limits) {
   return {.max_words = 16,
@@ -27,8 +27,8 @@ RequestLimits first_limits(const FrontLimits& limits) {
 std::size_t ConnectionOwner::most_unanswered(const Connection& asking) {
   const auto now = base::BootClock::now();
   const bool another = std::exchange(asked_last_, asking.number) != asking.number;
-  if (another) in_company_until_ = now + kCompany;
-  return now < in_company_until_ ? limits().unanswered_in_company : limits().unanswered;
+  if (another) others_ask_until_ = now + kOthersAsk;
+  return now < others_ask_until_ ? limits().unanswered_beside_others : limits().unanswered;
 }
 
 Connection::Connection(Stream stream, ConnectionOwner& owner, std::uint64_t id,

@@ -75,7 +75,7 @@ class ConnectionOwner {
 
  private:
   std::uint64_t asked_last_ = 0;  // A connection's number.
-  base::BootInstant in_company_until_{};
+  base::BootInstant others_ask_until_{};
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {

@@ -41,11 +41,12 @@ struct FrontLimits {
   std::size_t first_bytes = 1'024;
   std::size_t first_requests = 16;
   std::chrono::milliseconds first_time{5'000};
-  // A connection with more unanswered requests, or unread bytes, is not read from meanwhile.
+  // A connection with so many unanswered requests waits for all of their answers before its next
+  // request. With so many unread bytes it is not read from meanwhile.
   std::size_t unanswered = 1'024;
-  // So many where other connections ask, too. The next requests of it wait until these are
-  // answered: a commit of all of them would take the others' time.
-  std::size_t unanswered_in_company = 128;
+  // The same bound while other connections ask: each commit of many requests delays the others.
+  // Not guaranteed: equal shares. A connection that asks again after a pause meets the first bound.
+  std::size_t unanswered_beside_others = 128;
   std::size_t unread = std::size_t{1} << 20U;
   // Pushes that a client does not read; then it is closed.
   std::size_t unread_pushes = std::size_t{8} << 20U;

@@ -305,7 +305,7 @@ TEST(FrontTest, AFloodHasFewRequestsInEachCommitWhereOthersAskToo) {
   options.listen = options.http = "127.0.0.1:0";
   options.journal = "memory:";
   ServerTuning tuning;
-  tuning.front.unanswered_in_company = 1;
+  tuning.front.unanswered_beside_others = 1;
   const Server server = *ServerAccess::start(options, tuning);
   const Socket flood(server.address());
   const Socket other(server.address());
@@ -318,7 +318,7 @@ TEST(FrontTest, AFloodHasFewRequestsInEachCommitWhereOthersAskToo) {
     const int before = commits_of(server);
     EXPECT_EQ(flood.ask(kPing) + other.ask(kPing), "+PONG\r\n+PONG\r\n");
     EXPECT_TRUE(flood.send(sets));
-    // Company lasts a moment only, so a busy machine may need several tries.
+    // A busy machine may need several tries: the server forgets in a moment that others ask.
     for (std::size_t got = 0; got < std::size_t{kFlood} * 5; got += flood.receive().size()) {
       EXPECT_EQ(other.ask(kPing), "+PONG\r\n");
     }
