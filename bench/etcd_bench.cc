@@ -1,59 +1,43 @@
 // Locks on etcd against the raw limit of the same server: contest.h says how.
 //
-// Both sides use gRPC's completion queue on one thread.
+// The bare loop speaks HTTP/2 through nghttp2, from one thread.
 #include <memory>
 #include <string>
 
 #include "bench/contest.h"
 #include "bench/etcd_pairs.h"
+#include "bench/etcd_wire.h"
 #include "bench/figures.h"
 #include "tests/support/etcd_server.h"
 
 namespace holdfast::bench {
 namespace {
 
-// From before a deletion is asked for to its event, on a watch of its own.
+// From before a deletion is asked for to its event.
 class Watch final : public RawWatch {
  public:
-  explicit Watch(const EtcdCluster& etcd) : asks_(etcd), watches_(etcd) {
-    grpc::TemplatedGenericStub<wire::WatchRequest, wire::WatchResponse> stub(watches_.channel());
-    stream_ = stub.PrepareCall(&context_, "/etcdserverpb.Watch/Watch", &queue_);
-    stream_->StartCall(nullptr);
-    next();
+  explicit Watch(const EtcdCluster& etcd) : wire_(etcd.port()) {
     wire::WatchRequest request;
     request.mutable_create_request()->set_key("watched");
-    stream_->Write(request, nullptr);
-    next();
-    read();
-  }
-  ~Watch() override {
-    context_.TryCancel();
-    stream_->Finish(&status_, nullptr);
-    next();
+    watch_.stream = true;
+    wire_.start(watch_, "/etcdserverpb.Watch/Watch", request);
+    wire_.next<wire::WatchResponse>(watch_);
   }
 
   double deletion_us() override {
     wire::PutRequest put;
     put.set_key("watched");
-    asks_.ask<wire::PutResponse>("/etcdserverpb.KV/Put", put);
-    read();
+    wire_.ask<wire::PutResponse>("/etcdserverpb.KV/Put", put);
+    wire_.next<wire::WatchResponse>(watch_);
     wire::DeleteRangeRequest request;
     request.set_key("watched");
-    grpc::ClientContext context;
-    grpc::CompletionQueue queue;
-    grpc::TemplatedGenericStub<wire::DeleteRangeRequest, wire::DeleteRangeResponse> stub(
-        asks_.channel());
-    wire::DeleteRangeResponse response;
-    grpc::Status status;
+    EtcdCall deletion;
     const auto begin = Clock::now();
-    auto call = stub.PrepareUnaryCall(&context, "/etcdserverpb.KV/DeleteRange", request, &queue);
-    call->StartCall();
-    call->Finish(&response, &status, nullptr);
-    read();
+    wire_.start(deletion, "/etcdserverpb.KV/DeleteRange", request);
+    wire_.next<wire::WatchResponse>(watch_);
     const double took = micros_since(begin);
-    void* tag = nullptr;
-    bool ok = false;
-    queue.Next(&tag, &ok);
+    while (!deletion.ended && wire_.turn()) {
+    }
     return took;
   }
 
@@ -61,28 +45,13 @@ class Watch final : public RawWatch {
     wire::RangeRequest request;
     request.set_key("watched");
     const auto begin = Clock::now();
-    asks_.ask<wire::RangeResponse>("/etcdserverpb.KV/Range", request);
+    wire_.ask<wire::RangeResponse>("/etcdserverpb.KV/Range", request);
     return micros_since(begin);
   }
 
  private:
-  void next() {
-    void* tag = nullptr;
-    bool ok = false;
-    queue_.Next(&tag, &ok);
-  }
-  void read() {
-    wire::WatchResponse response;
-    stream_->Read(&response, nullptr);
-    next();
-  }
-
-  RawEtcd asks_;
-  RawEtcd watches_;
-  grpc::ClientContext context_;
-  grpc::CompletionQueue queue_;
-  grpc::Status status_;
-  std::unique_ptr<grpc::ClientAsyncReaderWriter<wire::WatchRequest, wire::WatchResponse>> stream_;
+  EtcdCall watch_;
+  EtcdWire wire_;
 };
 
 class Etcd final : public Site {

@@ -1,100 +1,64 @@
 // Bare pairs on etcd: the transaction that creates a key on one shared lease, if it is not there,
-// and its deletion, on gRPC's completion queue and one thread.
+// and its deletion, on one connection and one thread.
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include <grpcpp/create_channel.h>
-
 #include "bench/contest.h"
+#include "bench/etcd_wire.h"
 #include "bench/figures.h"
-#include "src/stores/etcd/transport/rpc_impl.h"
 #include "tests/support/etcd_server.h"
 
 namespace holdfast::bench {
 
 using support::EtcdCluster;
-namespace wire = stores::etcd::wire;
 
-class RawEtcd {
- public:
-  explicit RawEtcd(const EtcdCluster& etcd)
-      : channel_(grpc::CreateChannel("ipv4:127.0.0.1:" + std::to_string(etcd.port()),
-                                     grpc::InsecureChannelCredentials())) {}
-
-  // One call, waited for.
-  template <typename Response, typename Request>
-  Response ask(const char* method, const Request& request) {
-    grpc::ClientContext context;
-    grpc::CompletionQueue queue;
-    grpc::TemplatedGenericStub<Request, Response> stub(channel_);
-    auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
-    call->StartCall();
-    Response response;
-    grpc::Status status;
-    call->Finish(&response, &status, nullptr);
-    void* tag = nullptr;
-    bool ok = false;
-    queue.Next(&tag, &ok);
-    if (!status.ok()) std::fprintf(stderr, "%s\n", status.error_message().c_str());
-    return response;
-  }
-
-  std::int64_t grant() {
-    wire::LeaseGrantRequest request;
-    request.set_ttl(600);
-    return ask<wire::LeaseGrantResponse>("/etcdserverpb.Lease/LeaseGrant", request).id();
-  }
-
-  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
-
- private:
-  std::shared_ptr<grpc::Channel> channel_;
-};
-
-// Chains of create and delete, driven by one thread.
+// Chains of create and delete.
 class EtcdPairs final : public RawPairs {
  public:
   EtcdPairs(const EtcdCluster& etcd, int in_flight)
-      : raw_(etcd), lease_(raw_.grant()), calls_(static_cast<std::size_t>(in_flight)) {
-    for (std::size_t i = 0; i < calls_.size(); ++i) calls_[i].key = "raw/" + std::to_string(i);
+      : wire_(etcd.port()), lease_(grant()), calls_(static_cast<std::size_t>(in_flight)) {
+    for (Call& call : calls_) {
+      call.key = "raw/" + std::to_string(&call - calls_.data());
+      call.then = [this, &call] { proceed(call); };
+    }
   }
 
   double run(int pairs) override {
     left_ = pairs;
     running_ = 0;
+    failed_ = false;
     const auto begin = Clock::now();
     for (Call& call : calls_) create(call);
-    void* tag = nullptr;
-    bool ok = false;
-    while (running_ > 0 && queue_.Next(&tag, &ok)) {
-      Call& call = *static_cast<Call*>(tag);
-      --running_;
-      if (!call.status.ok()) return 0;
-      if (call.creating) {
-        remove(call);
-      } else {
-        create(call);
-      }
+    while (running_ > 0 && wire_.turn()) {
     }
-    return pairs / seconds_since(begin);
+    return failed_ || running_ > 0 ? 0 : pairs / seconds_since(begin);
   }
 
  private:
-  struct Call {
+  struct Call : EtcdCall {
     std::string key;
     bool creating = false;
-    std::unique_ptr<grpc::ClientContext> context;
-    std::unique_ptr<grpc::ClientAsyncResponseReader<wire::TxnResponse>> txn;
-    std::unique_ptr<grpc::ClientAsyncResponseReader<wire::DeleteRangeResponse>> deletion;
-    wire::TxnResponse created;
-    wire::DeleteRangeResponse deleted;
-    grpc::Status status;
   };
+
+  std::int64_t grant() {
+    wire::LeaseGrantRequest request;
+    request.set_ttl(600);
+    return wire_.ask<wire::LeaseGrantResponse>("/etcdserverpb.Lease/LeaseGrant", request).id();
+  }
+
+  void proceed(Call& call) {
+    --running_;
+    if (!call.ok || (call.creating && !wire_.next<wire::TxnResponse>(call).succeeded())) {
+      failed_ = true;
+    } else if (call.creating) {
+      remove(call);
+    } else {
+      create(call);
+    }
+  }
 
   void create(Call& call) {
     if (left_ == 0) return;
@@ -108,12 +72,7 @@ class EtcdPairs final : public RawPairs {
     put.set_key(call.key);
     put.set_lease(lease_);
     call.creating = true;
-    call.context = std::make_unique<grpc::ClientContext>();
-    call.created.Clear();
-    grpc::TemplatedGenericStub<wire::TxnRequest, wire::TxnResponse> stub(raw_.channel());
-    call.txn = stub.PrepareUnaryCall(call.context.get(), "/etcdserverpb.KV/Txn", request, &queue_);
-    call.txn->StartCall();
-    call.txn->Finish(&call.created, &call.status, &call);
+    wire_.start(call, "/etcdserverpb.KV/Txn", request);
     ++running_;
   }
 
@@ -121,23 +80,16 @@ class EtcdPairs final : public RawPairs {
     wire::DeleteRangeRequest request;
     request.set_key(call.key);
     call.creating = false;
-    call.context = std::make_unique<grpc::ClientContext>();
-    call.deleted.Clear();
-    grpc::TemplatedGenericStub<wire::DeleteRangeRequest, wire::DeleteRangeResponse> stub(
-        raw_.channel());
-    call.deletion =
-        stub.PrepareUnaryCall(call.context.get(), "/etcdserverpb.KV/DeleteRange", request, &queue_);
-    call.deletion->StartCall();
-    call.deletion->Finish(&call.deleted, &call.status, &call);
+    wire_.start(call, "/etcdserverpb.KV/DeleteRange", request);
     ++running_;
   }
 
-  RawEtcd raw_;
+  EtcdWire wire_;
   const std::int64_t lease_;
-  grpc::CompletionQueue queue_;
   std::vector<Call> calls_;
   int left_ = 0;
   int running_ = 0;
+  bool failed_ = false;
 };
 
 }  // namespace holdfast::bench
