@@ -96,7 +96,6 @@ write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/holdfastConfigVers
 install(FILES
   "${CMAKE_CURRENT_BINARY_DIR}/holdfastConfig.cmake"
   "${CMAKE_CURRENT_BINARY_DIR}/holdfastConfigVersion.cmake"
-  ${HOLDFAST_STATIC_FILES}
   DESTINATION "${holdfast_package_dir}")
 
 # What a program needs that links libholdfast.a.

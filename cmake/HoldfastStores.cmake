@@ -6,8 +6,7 @@
 #     NEEDS "hiredis (libhiredis-dev)"   # for people, with the packages to install
 #     STATIC_REQUIRES hiredis            # what a user of libholdfast.a needs: by pkg-config,
 #     STATIC_LIBS -lzookeeper_mt         # as flags of the linker,
-#     STATIC_FIND "find_dependency(X)"   # and as CMake code, which may use
-#     STATIC_FILES findX.cmake)          # files of its folder that are installed beside it
+#     STATIC_FIND "find_dependency(X)")  # and as CMake code
 #
 # A manifest finds what it needs only `if(HOLDFAST_STORE_WANTED)`: the store was not switched off.
 
@@ -15,12 +14,11 @@ set(HOLDFAST_STORES)
 set(HOLDFAST_PC_STATIC_REQUIRES)
 set(HOLDFAST_PC_STATIC_LIBS)
 set(HOLDFAST_STATIC_FIND)
-set(HOLDFAST_STATIC_FILES)
 set(holdfast_store_lines)
 
 function(holdfast_store name)
   cmake_parse_arguments(PARSE_ARGV 1 store "" "FOUND;NEEDS;STATIC_FIND"
-    "STATIC_REQUIRES;STATIC_LIBS;STATIC_FILES")
+    "STATIC_REQUIRES;STATIC_LIBS")
   holdfast_decide(${name} "${store_FOUND}" "${store_NEEDS}")
   string(TOUPPER "HOLDFAST_HAVE_${name}" have)
   set(${have} "${${have}}" PARENT_SCOPE)
@@ -36,8 +34,6 @@ function(holdfast_store name)
   if(store_STATIC_FIND)
     set(HOLDFAST_STATIC_FIND "${HOLDFAST_STATIC_FIND}\n  ${store_STATIC_FIND}" PARENT_SCOPE)
   endif()
-  list(TRANSFORM store_STATIC_FILES PREPEND "src/stores/${name}/")
-  set(HOLDFAST_STATIC_FILES ${HOLDFAST_STATIC_FILES} ${store_STATIC_FILES} PARENT_SCOPE)
 endfunction()
 
 foreach(name IN LISTS HOLDFAST_REGISTERED_STORES)

@@ -30,11 +30,11 @@ class Rpc::Impl {
   std::shared_ptr<bool> open = std::make_shared<bool>(true);
 };
 
-Rpc::Rpc(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Rpc::Rpc(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Rpc::~Rpc() { close(); }
 
-Result<std::unique_ptr<Rpc>> Rpc::make(const EtcdAddress&) {
-  return std::unique_ptr<Rpc>(new Rpc(std::make_unique<Impl>(*World::get().running)));
+Result<std::unique_ptr<Rpc>> Rpc::make(const EtcdAddress&, asio::io_context*) {
+  return std::unique_ptr<Rpc>(new Rpc(std::make_shared<Impl>(*World::get().running)));
 }
 
 namespace {

@@ -316,7 +316,7 @@ void EtcdBackend::close(BootInstant deadline) {
 }
 
 void EtcdBackend::abandon_after_fork() noexcept {
-  // The child has none of gRPC's threads, and any call could wait for them. So the objects are
+  // The child has no thread that runs the loop, and any call could wait for it. So the objects are
   // leaked.
   static_cast<void>(rpc_.release());
   static_cast<void>(session_.release());

@@ -165,12 +165,6 @@ class EtcdBackend : public contend::Backend {
   void ask_range(wire::RangeRequest request, bool latest, Watching watching, BootInstant deadline,
                  Done<wire::RangeResponse> done);
   std::function<void()> waking(const contend::WakerPtr& waker);
-  // A woken waiter always lists its folder. So the thread that reads the event requests the listing
-  // at once, ahead of the loop.
-  struct Ahead;
-  std::function<void()> waking_with_list(const std::string& lock, const contend::WakerPtr& waker);
-  void use_ahead(const std::shared_ptr<Ahead>& ahead, BootInstant deadline,
-                 Done<contend::Listing> done);
   void keep_watch(const contend::WakerPtr& waker, std::uint64_t watch);
   void list_more(const std::shared_ptr<Folders>& all);
 
@@ -195,7 +189,6 @@ class EtcdBackend : public contend::Backend {
   std::int64_t seen_ = 0;  // The newest revision in any answer to this client.
   std::vector<std::pair<std::weak_ptr<contend::Waker>, std::uint64_t>> watches_;
   std::size_t swept_ = 0;
-  std::shared_ptr<Ahead> ahead_;  // While a waiter is being woken.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

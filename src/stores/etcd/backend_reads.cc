@@ -16,16 +16,7 @@ using contend::Record;
 using contend::Value;
 using contend::WakerPtr;
 
-constexpr auto kAheadAtMost = std::chrono::seconds(2);
-
 }  // namespace
-
-struct EtcdBackend::Ahead {
-  std::string lock;
-  // Set on the loop.
-  std::optional<Result<wire::RangeResponse>> range;
-  Done<wire::RangeResponse> wanted;
-};
 
 Result<contend::Listing> EtcdBackend::listing_of(const std::string& lock,
                                                  const wire::RangeResponse& range, bool full) {
@@ -81,8 +72,6 @@ Details EtcdBackend::details_of(const wire::KeyValue& kv, const QueueEntry&) con
 
 void EtcdBackend::list(std::string lock, bool latest, WakerPtr waker, BootInstant deadline,
                        Done<Listing> done) {
-  const bool ahead = ahead_ && ahead_->lock == lock && !latest && !waker && !unsettled_;
-  if (ahead) return use_ahead(std::exchange(ahead_, nullptr), deadline, std::move(done));
   const std::string contenders = keys_.contenders(lock);
   ask_range(folder_request(lock, /*full=*/false), latest,
             {contenders, behind(contenders), waker, waking(waker)}, deadline,
@@ -107,8 +96,7 @@ void EtcdBackend::read(std::string lock, QueueEntry place, WakerPtr waker, BootI
     post([done] { done(std::optional<Read>()); });
     return;
   }
-  ask_range(one_key(key), /*latest=*/false, {key, {}, waker, waking_with_list(lock, waker)},
-            deadline,
+  ask_range(one_key(key), /*latest=*/false, {key, {}, waker, waking(waker)}, deadline,
             [this, place, done = std::move(done)](const Result<wire::RangeResponse>& range) {
               if (!range) return done(range.error());
               const wire::KeyValue* kv = range->kvs().empty() ? nullptr : &range->kvs(0);
@@ -232,46 +220,6 @@ std::function<void()> EtcdBackend::waking(const WakerPtr& waker) {
       if (const auto wanted = weak.lock()) wanted->wake();
     });
   };
-}
-
-// --- Ahead of the loop.
-
-std::function<void()> EtcdBackend::waking_with_list(const std::string& lock,
-                                                    const WakerPtr& waker) {
-  if (!waker) return nullptr;
-  auto request = folder_request(lock, /*full=*/false);
-  request.set_serializable(true);
-  return [this, lock, weak = std::weak_ptr(waker), request = std::move(request)] {
-    if (weak.expired()) return;
-    auto ahead = std::make_shared<Ahead>(Ahead{lock, {}, {}});
-    rpc_->call(request, How{base::BootClock::now() + kAheadAtMost, /*reads_only=*/true},
-               on_loop<wire::RangeResponse>([this, ahead](Result<wire::RangeResponse> range) {
-                 note(0, range, /*may_have_written=*/false);
-                 ahead->range = std::move(range);
-                 if (ahead->wanted) ahead->wanted(*ahead->range);
-               }));
-    post([this, weak, ahead] {
-      const auto wanted = weak.lock();
-      if (!wanted) return;
-      ahead_ = ahead;
-      wanted->wake();
-      ahead_ = nullptr;
-    });
-  };
-}
-
-// The early listing counts like a new one if it shows everything that this client has seen by now.
-void EtcdBackend::use_ahead(const std::shared_ptr<Ahead>& ahead, BootInstant deadline,
-                            Done<Listing> done) {
-  ahead->wanted = [this, lock = ahead->lock, least = seen_, deadline,
-                   done = std::move(done)](const Result<wire::RangeResponse>& range) {
-    if (!range || range->header().revision() < least) {
-      return list(lock, /*latest=*/false, nullptr, deadline, done);
-    }
-    done(listing_of(lock, *range, /*full=*/false));
-  };
-  // The listing has come before the waiter asked for it.
-  if (ahead->range) post([ahead] { ahead->wanted(*ahead->range); });
 }
 
 // Checks two old watches with every new one, and ends those that nobody wants any more.

@@ -78,7 +78,7 @@ Result<std::unique_ptr<port::Store>> make_etcd_store(port::StoreUrl url,
   if (context.records != nullptr) {
     return port::answer(*context.records, etcd::open_records(*address, context.open_by));
   }
-  auto rpc = etcd::Rpc::make(*address);
+  auto rpc = etcd::Rpc::make(*address, context.io);
   if (!rpc) return rpc.error();
   if (auto readable = try_to_read(**rpc, *address, context.open_by); !readable) {
     (*rpc)->close();

@@ -1,5 +1,4 @@
-// Keeps the order of requests about one lock, because neither gRPC nor the server keeps one between
-// calls.
+// Keeps the order of requests about one lock, because the server keeps none between calls.
 //
 // Guarantee: of two requests about the same contender, the later one begins when the earlier one
 // has ended. The same holds for an entry after entries and removals, and for any request before or

@@ -7,7 +7,7 @@
 // old data (etcd #20418), and this one goes the way of a write.
 //
 // Guarantee, thread-safety, errors: as port::Records. Blocking: until `by`.
-// Ownership: a gRPC client of its own.
+// Ownership: connections of its own.
 #pragma once
 
 #include <memory>

@@ -20,7 +20,7 @@
 // Not guaranteed: that folders of etcd's members that were put back are noticed. Revisions that
 // went back show it, to a process that has seen newer ones.
 //
-// Thread-safety and blocking: as port::Journal. Ownership: a gRPC client of its own.
+// Thread-safety and blocking: as port::Journal. Ownership: connections of its own.
 // Time: boot time. Errors: as port::Journal; kUnavailable while no majority answers.
 #pragma once
 

@@ -8,7 +8,7 @@
 // Guarantee: as port::Members. Whether a server leads is what it says itself and a leader key of
 // the journal says, too. So a leader that stands still is not told beside its follower.
 //
-// Thread-safety, blocking and errors: as port::Members. Ownership: a gRPC client of its own.
+// Thread-safety, blocking and errors: as port::Members. Ownership: connections of its own.
 // Time: kLease after its death a server is off the list.
 #pragma once
 

@@ -1,9 +1,7 @@
 // Runs tasks after a delay: the session's renewals, and its end.
 //
-// gRPC's alarms would not do: they wait for an instant of the wall clock, so when that clock is set
-// back by an hour they come an hour late. A port::BootTimer alone would not do either: it is armed
-// on the loop, and for one task at a time. Tasks come here from gRPC's thread, several at once, and
-// after close() none may run.
+// A port::BootTimer alone would not do: it is armed on the loop, and for one task at a time. Tasks
+// come here from any thread, several at once, and after close() none may run.
 //
 // Thread-safety: all functions from any thread, except close() from a task. Tasks run on the loop,
 // one at a time; none after close(). Ownership: the loop outlives the tasks.

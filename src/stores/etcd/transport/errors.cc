@@ -7,17 +7,6 @@ namespace {
 
 constexpr std::size_t kMostOfServersWords = 300;
 
-// gRPC's status codes, which are part of its protocol.
-enum Code {
-  kDeadlineExceeded = 4,
-  kInvalidArgument = 3,
-  kNotFound = 5,
-  kPermissionDenied = 7,
-  kFailedPrecondition = 9,
-  kUnimplemented = 12,
-  kUnauthenticated = 16,
-};
-
 struct Row {
   std::string_view holds;  // A part of the text.
   Verdict verdict;
@@ -30,17 +19,15 @@ constexpr std::string_view kOutOfSpace = "database space exceeded";
 
 // The first matching row counts, so special rows come before general ones.
 constexpr Row kTable[] = {
-    {"handshake failed",
+    {kNoTls,
      {Errc::kUnavailable, Remedy::kNextServer, false,
       "no TLS with the server: check tls_ca, tls_name, tls_cert, and that it speaks TLS"}},
-    // gRPC's own error before it sends anything. A server that rejects a certificate just closes
-    // the connection.
-    {"failed to connect to all addresses",
+    // A server that rejects a certificate just closes the connection.
+    {kCannotConnect,
      {Errc::kUnavailable, Remedy::kNextServer, false,
       "no connection: check the address and that the server runs; with TLS, also tls_ca, tls_name "
       "and tls_cert"}},
-    {"DNS resolution failed",
-     {Errc::kUnavailable, Remedy::kNextServer, false, "the host name is not known"}},
+    {kCannotLookUp, {Errc::kUnavailable, Remedy::kNextServer, false, "the host name is not known"}},
     {"etcdserver: no leader",
      {Errc::kUnavailable, Remedy::kNextServer, false,
       "the server sees no leader: retry, and look for members that are down or cut off"}},
@@ -81,16 +68,17 @@ constexpr Row kTable[] = {
 
 Verdict by_code(int code) {
   switch (code) {
-    case kInvalidArgument:
-    case kNotFound:
-    case kFailedPrecondition:
+    case status::kInvalidArgument:
+    case status::kNotFound:
+    case status::kFailedPrecondition:
       return {Errc::kInvalidArgument, Remedy::kNone, false, "the server refuses the request"};
-    case kPermissionDenied:
-    case kUnauthenticated: return {Errc::kPermissionDenied, Remedy::kNone, false, kSeeRights};
-    case kUnimplemented:
+    case status::kPermissionDenied:
+    case status::kUnauthenticated:
+      return {Errc::kPermissionDenied, Remedy::kNone, false, kSeeRights};
+    case status::kUnimplemented:
       return {Errc::kUnsupported, Remedy::kNone, false,
               "the server does not speak etcd's API version 3.4"};
-    case kDeadlineExceeded:
+    case status::kDeadlineExceeded:
       return {Errc::kOutcomeUnknown, Remedy::kNextServer, false, "no answer in time"};
     default:
       return {Errc::kOutcomeUnknown, Remedy::kNextServer, false,
@@ -107,10 +95,7 @@ std::string fit_for_people(std::string_view text) {
 
 }  // namespace
 
-bool is_too_large(const Refusal& refusal) {
-  return refusal.text.find("Received message larger than max") != std::string::npos ||
-         refusal.text.find("Buffers full") != std::string::npos;
-}
+bool is_too_large(const Refusal& refusal) { return refusal.ours && refusal.text == kTooLong; }
 
 bool is_out_of_space(const Error& error) {
   return error.message().find(kOutOfSpace) != std::string::npos;
@@ -125,6 +110,7 @@ Verdict judge(const Refusal& refusal, bool reads_only) {
     return refusal.text.find(each.holds) != std::string::npos;
   });
   Verdict verdict = row != std::end(kTable) ? row->verdict : by_code(refusal.code);
+  if (refusal.unsent && verdict.code == Errc::kOutcomeUnknown) verdict.code = Errc::kUnavailable;
   if (reads_only && verdict.code == Errc::kOutcomeUnknown) verdict.code = Errc::kUnavailable;
   return verdict;
 }
@@ -132,7 +118,9 @@ Verdict judge(const Refusal& refusal, bool reads_only) {
 Error to_error(const Refusal& refusal, bool reads_only, std::string_view server) {
   const Verdict verdict = judge(refusal, reads_only);
   std::string message = std::string(server) + ": " + std::string(verdict.advice);
-  if (!refusal.text.empty()) message += " (it says: " + fit_for_people(refusal.text) + ")";
+  if (!refusal.text.empty()) {
+    message += (refusal.ours ? " (" : " (it says: ") + fit_for_people(refusal.text) + ")";
+  }
   return {verdict.code, message};
 }
 

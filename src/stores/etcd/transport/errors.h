@@ -1,4 +1,4 @@
-// Turns refusals of an etcd server, or of gRPC, into errors.
+// Turns refusals of an etcd server, or of the connection to it, into errors.
 //
 // Guarantee: kUnavailable only if the request was surely not applied and never will be; a request
 // that only reads is never kOutcomeUnknown. Messages contain no credentials.
@@ -12,11 +12,36 @@
 
 namespace holdfast::stores::etcd {
 
-// The number and the text of a gRPC status.
+// gRPC's status codes, which are part of its protocol.
+namespace status {
+inline constexpr int kOk = 0;
+inline constexpr int kCancelled = 1;
+inline constexpr int kUnknown = 2;
+inline constexpr int kInvalidArgument = 3;
+inline constexpr int kDeadlineExceeded = 4;
+inline constexpr int kNotFound = 5;
+inline constexpr int kPermissionDenied = 7;
+inline constexpr int kResourceExhausted = 8;
+inline constexpr int kFailedPrecondition = 9;
+inline constexpr int kUnimplemented = 12;
+inline constexpr int kInternal = 13;
+inline constexpr int kUnavailable = 14;
+inline constexpr int kUnauthenticated = 16;
+}  // namespace status
+
+// The number and the text of a status.
 struct Refusal {
   int code = 0;
-  std::string text;
+  std::string text{};
+  bool unsent = false;  // The server has seen nothing of the request, and never will.
+  bool ours = false;    // This side says it, not the server.
 };
+
+// How the text of some of ours begins.
+inline constexpr char kCannotLookUp[] = "cannot look up the host";
+inline constexpr char kCannotConnect[] = "cannot connect";
+inline constexpr char kNoTls[] = "TLS failed";
+inline constexpr char kTooLong[] = "the answer is too long";
 
 enum class Remedy {
   kNone,
@@ -31,7 +56,7 @@ struct Verdict {
   std::string_view advice;
 };
 
-// Whether gRPC itself has refused a message above the size limit.
+// Whether a message above the size limit was cut off.
 bool is_too_large(const Refusal& refusal);
 
 Verdict judge(const Refusal& refusal, bool reads_only);

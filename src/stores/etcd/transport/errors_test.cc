@@ -5,18 +5,19 @@
 namespace holdfast::stores::etcd {
 namespace {
 
-constexpr int kUnavailable = 14;
+using status::kUnavailable;
 
 Errc code_of(int code, const std::string& text, bool reads_only = false) {
   return judge({code, text}, reads_only).code;
 }
 
 TEST(EtcdErrorsTest, OnlyWhatWasSurelyNotAppliedIsUnavailable) {
-  EXPECT_EQ(code_of(kUnavailable, "failed to connect to all addresses; last error: x"),
+  EXPECT_EQ(code_of(kUnavailable, "cannot connect: Connection refused"), Errc::kUnavailable);
+  EXPECT_EQ(judge({kUnavailable, "the connection was closed", /*unsent=*/true}, false).code,
             Errc::kUnavailable);
   EXPECT_EQ(code_of(kUnavailable, "etcdserver: no leader"), Errc::kUnavailable);
   EXPECT_EQ(code_of(8, "etcdserver: mvcc: database space exceeded"), Errc::kUnavailable);
-  EXPECT_EQ(code_of(kUnavailable, "Socket closed"), Errc::kOutcomeUnknown);
+  EXPECT_EQ(code_of(kUnavailable, "the connection was closed"), Errc::kOutcomeUnknown);
   EXPECT_EQ(code_of(kUnavailable, "etcdserver: request timed out"), Errc::kOutcomeUnknown);
   EXPECT_EQ(code_of(kUnavailable, "etcdserver: leader changed"), Errc::kOutcomeUnknown);
   EXPECT_EQ(code_of(4, "Deadline Exceeded"), Errc::kOutcomeUnknown);
@@ -30,14 +31,14 @@ TEST(EtcdErrorsTest, AQuotaThatIsUsedUpIsToldApart) {
 }
 
 TEST(EtcdErrorsTest, AReadIsNeverOfUnknownOutcome) {
-  EXPECT_EQ(code_of(kUnavailable, "Socket closed", /*reads_only=*/true), Errc::kUnavailable);
+  EXPECT_EQ(code_of(kUnavailable, "the connection was closed", /*reads_only=*/true),
+            Errc::kUnavailable);
   EXPECT_EQ(code_of(4, "Deadline Exceeded", /*reads_only=*/true), Errc::kUnavailable);
 }
 
-TEST(EtcdErrorsTest, WhatGrpcHasCutOffIsKnown) {
-  EXPECT_TRUE(is_too_large({8, "Received message larger than max (70000000 vs. 33554432)"}));
-  EXPECT_TRUE(is_too_large({8, "Buffers full"}));
-  EXPECT_FALSE(is_too_large({8, "etcdserver: mvcc: database space exceeded"}));
+TEST(EtcdErrorsTest, OnlyThisSideCutsAnAnswerOff) {
+  EXPECT_TRUE(is_too_large({status::kResourceExhausted, kTooLong, false, /*ours=*/true}));
+  EXPECT_FALSE(is_too_large({status::kResourceExhausted, kTooLong}));
 }
 
 TEST(EtcdErrorsTest, RightsAndLogInAreToldApart) {

@@ -1,185 +1,120 @@
 #include "src/stores/etcd/transport/rpc.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
+#include <future>
 #include <utility>
 #include <vector>
 
-#include <grpc/support/log.h>
-#include <grpcpp/create_channel.h>
-#include <grpcpp/resource_quota.h>
-#include <grpcpp/support/channel_arguments.h>
-
-#include "src/base/fork_guard.h"
 #include "src/base/thread.h"
+#include "src/stores/etcd/transport/answer_size.h"
 #include "src/stores/etcd/transport/rpc_impl.h"
 #include "src/stores/etcd/transport/watch_stream.h"
 
 namespace holdfast::stores::etcd {
 namespace {
 
-constexpr auto kOneTry = std::chrono::milliseconds(1500);
-constexpr auto kPatience = std::chrono::milliseconds(900);  // Then a silent connection is dropped.
-constexpr char kSystemCertificates[] = "/etc/ssl/certs/ca-certificates.crt";
+using std::chrono::milliseconds;
 
-gpr_timespec to_gpr(std::chrono::nanoseconds from_now) {
-  return gpr_time_add(
-      gpr_now(GPR_CLOCK_MONOTONIC),
-      gpr_time_from_nanos(std::max<std::int64_t>(from_now.count(), 0), GPR_TIMESPAN));
-}
+constexpr auto kOneTry = milliseconds(1500);
+constexpr auto kPatience = milliseconds(900);  // Then a silent connection is dropped.
+constexpr milliseconds kFirstPause{50};
+constexpr milliseconds kLongestPause{500};
+constexpr const char* kAuthenticate = Method<wire::AuthenticateRequest>::kPath;
 
-Result<std::string> read_pem(const std::string& path, const char* option) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file || text.empty()) {
-    return Error(Errc::kInvalidArgument,
-                 "etcd URL: " + std::string(option) + ": cannot read '" + path + "'");
-  }
-  if (text.find("-----BEGIN ") == std::string::npos) {
-    return Error(Errc::kInvalidArgument, "etcd URL: " + std::string(option) + ": '" + path +
-                                             "' is no PEM file: it has no line '-----BEGIN ...'");
-  }
-  return text;
-}
-
-Result<std::shared_ptr<grpc::ChannelCredentials>> credentials_for(const EtcdAddress& address) {
-  if (!address.tls) return grpc::InsecureChannelCredentials();
-  grpc::SslCredentialsOptions options;
-  const bool own = !address.tls_paths.ca.empty();
-  auto trusted = read_pem(own ? address.tls_paths.ca : kSystemCertificates, "tls_ca");
-  if (!trusted) return trusted.error();
-  options.pem_root_certs = *std::move(trusted);
-  if (!address.tls_paths.cert.empty()) {
-    auto certificate = read_pem(address.tls_paths.cert, "tls_cert");
-    if (!certificate) return certificate.error();
-    auto key = read_pem(address.tls_paths.key, "tls_key");
-    if (!key) return key.error();
-    options.pem_cert_chain = *std::move(certificate);
-    options.pem_private_key = *std::move(key);
-  }
-  return grpc::SslCredentials(options);
-}
-
-grpc::ChannelArguments arguments_for(const EtcdAddress& address) {
-  grpc::ChannelArguments arguments;
-  const int patience = static_cast<int>(address.connect_timeout.count());
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-  // This is also the timeout of one connection attempt.
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, patience);
-  // etcd allows a ping every five seconds.
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetMaxReceiveMessageSize(kLongestMessage);
-  // gRPC checks a message's length when it has all of it. This quota stops an endless message
-  // earlier.
-  grpc::ResourceQuota quota;
-  arguments.SetResourceQuota(quota.Resize(port::kMostAnswerMemory));
-  if (!address.tls_paths.name.empty()) {
-    arguments.SetSslTargetNameOverride(address.tls_paths.name);
-  }
-  return arguments;
+Refusal damaged(std::string what) {
+  return {status::kInternal, std::move(what), /*unsent=*/false, /*ours=*/true};
 }
 
 // One call, with its attempts at several servers.
-template <typename Request>
-class UnaryCall final : public Tag, public Flight {
+class UnaryCall final : public std::enable_shared_from_this<UnaryCall> {
  public:
-  using Response = typename Method<Request>::Response;
-
-  UnaryCall(Rpc::Impl& home, Request request, How how, Rpc::Then<Response> then)
-      : Flight(how.server.value_or(home.server_in_use())),
-        home_(home),
+  UnaryCall(Rpc::Impl& home, const char* path, std::string request, How how, Rpc::Answered then)
+      : home_(home),
+        path_(path),
         request_(std::move(request)),
         how_(how),
-        then_(std::move(then)) {}
+        then_(std::move(then)),
+        server_(how.server.value_or(home.server_in_use())) {}
 
-  // False while closing: the caller drops the call.
-  bool start() {
-    context_ = std::make_unique<grpc::ClientContext>();
+  void start() {
     sent_ = base::BootClock::now();
+    login_ = home_.logins();
+    answer_.reset();
+    link_ = home_.link(server_);
+    if (link_ == nullptr) {
+      return home_.post(
+          [self = shared_from_this()] { self->ended(self->home_.why_not(self->server_)); });
+    }
+    Http2Link::Call call;
+    call.path = path_;
+    if (path_ != kAuthenticate) call.token = home_.token();
+    call.out = request_;
     // A read can be repeated, so one member must not use up its whole time.
-    const base::BootInstant until =
-        how_.reads_only ? std::min(how_.deadline, sent_ + kOneTry) : how_.deadline;
-    login_ = home_.prepare(*context_, until, kNeedsLogin);
-    channel_ = home_.channel(server);
-    grpc::TemplatedGenericStub<Request, Answer<Response>> stub(channel_);
-    return home_.begin(this, [&] {
-      reader_ =
-          stub.PrepareUnaryCall(context_.get(), Method<Request>::kPath, request_, home_.queue());
-      reader_->StartCall();
-      reader_->Finish(&response_, &status_, this);
-    });
-  }
-
-  void cancel() override { context_->TryCancel(); }
-
-  void proceed(bool) override {
-    std::unique_ptr<UnaryCall> self(this);
-    home_.landed(this);
-    if (home_.closing()) return;
-    if (status_.ok() && !response_.too_large) return then_(std::move(response_.message));
-    const Refusal refusal{static_cast<int>(status_.error_code()), status_.error_message()};
-    if (response_.too_large || is_too_large(refusal)) {
-      home_.drop_connections(server, channel_);
-      return then_(Error(Errc::kCorruptState, home_.name_of(server) + port::kAnswerTooLarge));
-    }
-    const Verdict verdict = judge(refusal, how_.reads_only);
-    if (std::find(asked_.begin(), asked_.end(), server) == asked_.end()) asked_.push_back(server);
-    // A connection that owes an answer is not used again, because it may be dead without notice.
-    const bool timed_out = refusal.code == grpc::StatusCode::DEADLINE_EXCEEDED;
-    if (timed_out && base::BootClock::now() - sent_ >= kPatience) {
-      home_.drop_connections(server, channel_);
-    }
-    if (retries(verdict, timed_out)) return retry(verdict.remedy, std::move(self));
-    // Where the next server was to help, none did.
-    if (verdict.remedy != Remedy::kNextServer) asked_ = {server};
-    then_(to_error(refusal, how_.reads_only, home_.names_of(asked_)));
+    call.deadline = how_.reads_only ? std::min(how_.deadline, sent_ + kOneTry) : how_.deadline;
+    call.on_message = [self = shared_from_this()](std::string_view message) {
+      self->answer_ = message;
+    };
+    call.on_end = [self = shared_from_this()](const Refusal& refusal) { self->ended(refusal); };
+    link_->open(std::move(call));
   }
 
  private:
-  static constexpr bool kNeedsLogin = !std::is_same_v<Request, wire::AuthenticateRequest>;
+  void ended(Refusal refusal) {
+    const LinkPtr link = std::exchange(link_, nullptr);
+    if (home_.closing()) return;
+    const bool large = answer_ && memory_to_read(*answer_) > port::kMostAnswerMemory;
+    if (large || is_too_large(refusal)) {
+      home_.give_up_server(server_);
+      return then_(Error(Errc::kCorruptState, home_.name_of(server_) + port::kAnswerTooLarge));
+    }
+    if (refusal.code == status::kOk && answer_) return then_(std::string_view(*answer_));
+    if (refusal.code == status::kOk) refusal = damaged("an answer without a message");
+    const Verdict verdict = judge(refusal, how_.reads_only);
+    if (std::find(asked_.begin(), asked_.end(), server_) == asked_.end()) {
+      asked_.push_back(server_);
+    }
+    // A connection that owes an answer is not used again, because it may be dead without notice.
+    const bool timed_out = refusal.code == status::kDeadlineExceeded;
+    if (timed_out && base::BootClock::now() - sent_ >= kPatience && link != nullptr &&
+        link->usable()) {
+      home_.give_up_server(server_);
+    }
+    if (retries(verdict, timed_out)) return retry(verdict.remedy);
+    // Where the next server was to help, none did.
+    if (verdict.remedy != Remedy::kNextServer) asked_ = {server_};
+    then_(to_error(refusal, how_.reads_only, home_.names_of(asked_)));
+  }
 
   bool retries(const Verdict& verdict, bool timed_out) {
-    if (verdict.remedy == Remedy::kNextServer && !how_.server) home_.leave(server);
+    if (verdict.remedy == Remedy::kNextServer && !how_.server) home_.leave(server_);
     if (base::BootClock::now() >= how_.deadline) return false;
     if (verdict.remedy == Remedy::kLogInAgain) {
-      return kNeedsLogin && home_.has_login() && ++logins_ <= 2;
+      return path_ != kAuthenticate && home_.has_login() && ++logins_ <= 2;
     }
     return verdict.remedy == Remedy::kNextServer && verdict.code == Errc::kUnavailable &&
            !how_.server && (timed_out || ++tries_ <= home_.servers());
   }
 
-  void retry(Remedy remedy, std::unique_ptr<UnaryCall> self) {
+  void retry(Remedy remedy) {
     if (remedy == Remedy::kNextServer) {
-      server = home_.server_in_use();
-      if (start()) static_cast<void>(self.release());
-      return;
+      server_ = home_.server_in_use();
+      return start();
     }
-    // Shared, because std::function must be copyable.
-    auto kept = std::make_shared<std::unique_ptr<UnaryCall>>(std::move(self));
-    home_.log_in(login_, how_.deadline, [kept](const Result<bool>& done) {
-      if (!done) return (*kept)->then_(done.error());
-      if ((*kept)->start()) static_cast<void>(kept->release());
+    home_.log_in(login_, how_.deadline, [self = shared_from_this()](const Result<bool>& done) {
+      if (!done) return self->then_(done.error());
+      self->start();
     });
   }
 
-  Rpc::Impl& home_;
-  Request request_;
+  Rpc::Impl& home_;  // It drops its calls before it goes.
+  const char* const path_;
+  const std::string request_;
   const How how_;
-  Rpc::Then<Response> then_;
-  Answer<Response> response_;
-  grpc::Status status_;
-  std::unique_ptr<grpc::ClientContext> context_;
-  std::unique_ptr<grpc::ClientAsyncResponseReader<Answer<Response>>> reader_;
-  Rpc::Impl::ChannelPtr channel_;
+  const Rpc::Answered then_;
+  std::size_t server_;
+  LinkPtr link_;
+  std::optional<std::string> answer_;
   base::BootInstant sent_;
   std::uint64_t login_ = 0;
   std::vector<std::size_t> asked_;  // The servers that refused it, each once.
@@ -187,180 +122,60 @@ class UnaryCall final : public Tag, public Flight {
   int logins_ = 0;
 };
 
-// A stream with one request and one answer.
-class KeepAliveCall final : public Tag, public Flight {
- public:
-  KeepAliveCall(Rpc::Impl& home, std::size_t at, std::int64_t lease, base::BootInstant deadline,
-                Rpc::Then<std::int64_t> then)
-      : Flight(at), home_(home), channel_(home.keeper(at)), then_(std::move(then)) {
-    request_.set_id(lease);
-    static_cast<void>(home_.prepare(context_, deadline, true));
-  }
-
-  bool start() {
-    grpc::TemplatedGenericStub<wire::LeaseKeepAliveRequest, wire::LeaseKeepAliveResponse> stub(
-        channel_);
-    return home_.begin(this, [&] {
-      stream_ = stub.PrepareCall(&context_, "/etcdserverpb.Lease/LeaseKeepAlive", home_.queue());
-      stream_->StartCall(this);
-    });
-  }
-
-  void cancel() override { context_.TryCancel(); }
-
-  void proceed(bool ok) override {
-    if (step_ == Step::kFinish) return end();
-    if (!ok || step_ == Step::kRead) {
-      answered_ = ok;
-      // The stream is not used again.
-      if (ok) context_.TryCancel();
-      step_ = Step::kFinish;
-      stream_->Finish(&status_, this);
-      return;
-    }
-    if (step_ == Step::kStart) {
-      step_ = Step::kWrite;
-      stream_->Write(request_, this);
-    } else {
-      step_ = Step::kRead;
-      stream_->Read(&response_, this);
-    }
-  }
-
- private:
-  enum class Step { kStart, kWrite, kRead, kFinish };
-
-  void end() {
-    const std::unique_ptr<KeepAliveCall> self(this);
-    home_.landed(this);
-    if (home_.closing()) return;
-    if (answered_) return then_(response_.ttl());
-    if (status_.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-      home_.drop_connections(server, channel_);
-    }
-    then_(to_error({static_cast<int>(status_.error_code()), status_.error_message()},
-                   /*reads_only=*/true, home_.name_of(server)));
-  }
-
-  Rpc::Impl& home_;
-  const Rpc::Impl::ChannelPtr channel_;
-  wire::LeaseKeepAliveRequest request_;
-  wire::LeaseKeepAliveResponse response_;
-  Rpc::Then<std::int64_t> then_;
-  grpc::ClientContext context_;
-  grpc::Status status_;
-  std::unique_ptr<
-      grpc::ClientAsyncReaderWriter<wire::LeaseKeepAliveRequest, wire::LeaseKeepAliveResponse>>
-      stream_;
-  Step step_ = Step::kStart;
-  bool answered_ = false;
-};
-
-class Delay final : public Tag, public Flight {
- public:
-  Delay(Rpc::Impl& home, std::function<void()> task)
-      : Flight(static_cast<std::size_t>(-1)), home_(home), task_(std::move(task)) {}
-
-  bool start(std::chrono::nanoseconds time) {
-    return home_.begin(this, [&] { alarm_.Set(home_.queue(), to_gpr(time), this); });
-  }
-  void cancel() override { alarm_.Cancel(); }
-  void proceed(bool ok) override {
-    const std::unique_ptr<Delay> self(this);
-    home_.landed(this);
-    if (ok && !home_.closing()) task_();
-  }
-
- private:
-  Rpc::Impl& home_;
-  std::function<void()> task_;
-  grpc::Alarm alarm_;
-};
-
 }  // namespace
 
 // --- Impl
 
-Rpc::Impl::Impl(const EtcdAddress& address) : address_(address) {}
+struct Rpc::Impl::OwnLoop {
+  asio::io_context io{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work = asio::make_work_guard(io);
+  std::thread thread = base::start_thread("hf-etcd", [this] { io.run(); });
+};
 
-Rpc::Impl::~Impl() { close(); }
+Rpc::Impl::Impl(const EtcdAddress& address, std::shared_ptr<TlsSettings> tls, asio::io_context* io)
+    : address_(address),
+      tls_(std::move(tls)),
+      own_(io == nullptr ? std::make_unique<OwnLoop>() : nullptr),
+      io_(io == nullptr ? own_->io : *io),
+      calls_(servers()),
+      keepalives_(servers()),
+      delays_(io_),
+      watches_(std::make_unique<WatchStream>(*this)) {}
 
-namespace {
+Rpc::Impl::~Impl() = default;
 
-// A forked child lacks gRPC's threads and inherits its locks in any state, so a child that uses
-// gRPC hangs.
-Result<void> check_that_grpc_works_here() {
-  static std::atomic<std::uint64_t> used_by{0};
-  std::uint64_t before = 0;
-  const std::uint64_t here = base::process_generation();
-  if (used_by.compare_exchange_strong(before, here) || before == here) return {};
-  return Error(
-      Errc::kUnsupported,
-      "etcd: this process is a forked child of one that used etcd, and gRPC does not work "
-      "in such a child. Connect for the first time after the fork, or run (exec) a program "
-      "that connects");
+Result<std::shared_ptr<Rpc::Impl>> Rpc::Impl::make(const EtcdAddress& address,
+                                                   asio::io_context* io) {
+  auto tls = TlsSettings::make(address);
+  if (!tls) return tls.error();
+  return std::shared_ptr<Impl>(new Impl(address, *std::move(tls), io));
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Rpc::Impl>> Rpc::Impl::make(const EtcdAddress& address) {
-  if (auto works = check_that_grpc_works_here(); !works) return works.error();
-  std::unique_ptr<Impl> impl(new Impl(address));
-  if (auto connected = impl->connect(); !connected) return connected.error();
-  return impl;
+LinkPtr Rpc::Impl::link(std::size_t server, Use use) {
+  ServerLink& its = link_to(server, use);
+  if (its.link != nullptr && its.link->usable()) return its.link;
+  if (closing_ || base::BootClock::now() < its.not_before) return nullptr;
+  its.link = std::make_shared<Http2Link>(io_, address_.servers[server], tls_);
+  links_.push_back(its.link);
+  its.link->start(address_.connect_timeout,
+                  [weak = weak_from_this(), server, use, link = its.link.get()](const Refusal& why,
+                                                                                bool was_up) {
+                    if (const auto self = weak.lock()) {
+                      self->on_ended(link, self->link_to(server, use), why, was_up);
+                    }
+                  });
+  return its.link;
 }
 
-Result<void> Rpc::Impl::connect() {
-  auto credentials = credentials_for(address_);
-  if (!credentials) return credentials.error();
-  credentials_ = *std::move(credentials);
-  // gRPC would print to stderr what our callers get as errors.
-  if (std::getenv("GRPC_VERBOSITY") == nullptr) {
-    gpr_set_log_verbosity(static_cast<gpr_log_severity>(GPR_LOG_SEVERITY_ERROR + 1));
-  }
-  {
-    const base::LocalLock lock(channels_mutex_);
-    for (std::size_t i = 0; i < servers(); ++i) {
-      channels_.push_back(make_channel(i));
-      keepers_.push_back(make_channel(i));
-    }
-  }
-  watches_ = std::make_unique<WatchStream>(*this);
-  thread_ = base::start_thread("hf-etcd", [this] { run(); });
-  return {};
-}
-
-Rpc::Impl::ChannelPtr Rpc::Impl::make_channel(std::size_t server) const {
-  return grpc::CreateCustomChannel("dns:///" + address_.servers[server].text(), credentials_,
-                                   arguments_for(address_));
-}
-
-Rpc::Impl::ChannelPtr Rpc::Impl::channel(std::size_t server) const {
-  const base::LocalLock lock(channels_mutex_);
-  return channels_[server];
-}
-
-Rpc::Impl::ChannelPtr Rpc::Impl::keeper(std::size_t server) const {
-  const base::LocalLock lock(channels_mutex_);
-  return keepers_[server];
-}
-
-void Rpc::Impl::drop_connections(std::size_t server, const ChannelPtr& old) {
-  ChannelPtr channel = make_channel(server);
-  ChannelPtr keeper = make_channel(server);
-  {
-    const base::LocalLock lock(channels_mutex_);
-    if (channels_[server] != old && keepers_[server] != old) return;  // Already replaced.
-    channels_[server].swap(channel);
-    keepers_[server].swap(keeper);
-  }
-  give_up_server(server);
-}
-
-void Rpc::Impl::run() {
-  void* tag = nullptr;
-  bool ok = false;
-  while (queue_.Next(&tag, &ok)) static_cast<Tag*>(tag)->proceed(ok);
+// After a failed attempt to connect the server is not asked for a moment.
+void Rpc::Impl::on_ended(const Http2Link* link, ServerLink& its, const Refusal& why, bool was_up) {
+  std::erase_if(links_, [link](const LinkPtr& each) { return each.get() == link; });
+  if (its.link.get() != link) return;
+  its.link = nullptr;
+  its.why = why;
+  its.why.unsent = true;
+  its.pause = was_up ? milliseconds(0) : std::clamp(its.pause * 2, kFirstPause, kLongestPause);
+  its.not_before = base::BootClock::now() + jitter_.upper_half(its.pause);
 }
 
 std::string Rpc::Impl::name_of(std::size_t server) const {
@@ -375,64 +190,73 @@ std::string Rpc::Impl::names_of(const std::vector<std::size_t>& servers) const {
   return names;
 }
 
-void Rpc::Impl::landed(Flight* flight) {
-  const base::LocalLock lock(mutex_);
-  flights_.erase(flight);
-  if (closing_ && flights_.empty()) landed_.notify_all();
+void Rpc::Impl::send(const char* path, std::string request, How how, Answered then) {
+  on_loop([this, path, request = std::move(request), how, then = std::move(then)]() mutable {
+    if (closing_) return;
+    std::make_shared<UnaryCall>(*this, path, std::move(request), how, std::move(then))->start();
+  });
 }
 
-bool Rpc::Impl::closing() const {
-  const base::LocalLock lock(mutex_);
-  return closing_;
-}
-
-std::uint64_t Rpc::Impl::prepare(grpc::ClientContext& context, base::BootInstant deadline,
-                                 bool logged_in) {
-  context.set_deadline(to_gpr(deadline - base::BootClock::now()));
-  // Makes a member without a leader refuse at once instead of waiting for one.
-  context.AddMetadata("hasleader", "true");
-  const base::LocalLock lock(mutex_);
-  if (logged_in && !token_.empty()) context.AddMetadata("token", token_);
-  return logins_;
+// A stream with one request and one answer, after which it is not used again.
+void Rpc::Impl::keep_alive(std::size_t server, std::int64_t lease, base::BootInstant deadline,
+                           Then<std::int64_t> then) {
+  on_loop([this, server, lease, deadline, then = std::move(then)] {
+    if (closing_) return;
+    const LinkPtr link = this->link(server, Use::kKeepalives);
+    const auto refused = [this, server, then, weak = std::weak_ptr(link)](const Refusal& refusal) {
+      if (closing_) return;
+      const LinkPtr old = weak.lock();
+      if (refusal.code == status::kDeadlineExceeded && old != nullptr && old->usable()) {
+        give_up_server(server);
+      }
+      then(to_error(refusal, /*reads_only=*/true, name_of(server)));
+    };
+    if (link == nullptr) {
+      return post([this, server, refused] { refused(why_not(server, Use::kKeepalives)); });
+    }
+    wire::LeaseKeepAliveRequest request;
+    request.set_id(lease);
+    Http2Link::Call call;
+    call.path = "/etcdserverpb.Lease/LeaseKeepAlive";
+    call.token = token_;
+    call.out = framed(request);
+    call.streams = true;
+    call.deadline = deadline;
+    const auto number = std::make_shared<std::uint64_t>(0);
+    call.on_message = [then, refused, number, weak = std::weak_ptr(link)](std::string_view text) {
+      if (const LinkPtr its = weak.lock()) its->drop(*number);
+      wire::LeaseKeepAliveResponse answer;
+      if (!parse(text, answer)) return refused(damaged("a damaged answer"));
+      then(answer.ttl());
+    };
+    call.on_end = refused;
+    *number = link->open(std::move(call));
+  });
 }
 
 void Rpc::Impl::log_in(std::uint64_t stale, base::BootInstant deadline, Then<bool> then) {
-  {
-    const base::LocalLock lock(mutex_);
-    if (closing_) return;
-    if (logins_ == stale || logging_in_) {
-      awaiting_login_.push_back(std::move(then));
-      if (logging_in_) return;
-      logging_in_ = true;
-      then = nullptr;
-    }
-  }
-  if (then) return then(true);
+  if (logins_ != stale && !logging_in_) return then(true);
+  awaiting_login_.push_back(std::move(then));
+  if (std::exchange(logging_in_, true)) return;
   wire::AuthenticateRequest request;
   request.set_name(address_.login.user);
   request.set_password(address_.login.password.value_or(""));
-  auto call = std::make_unique<UnaryCall<wire::AuthenticateRequest>>(
-      *this, std::move(request), How{deadline, /*reads_only=*/true, std::nullopt},
-      [this](Result<wire::AuthenticateResponse> answer) { logged_in(std::move(answer)); });
-  if (call->start()) static_cast<void>(call.release());
+  send(kAuthenticate, framed(request), How{deadline, /*reads_only=*/true, std::nullopt},
+       [this](const Result<std::string_view>& answer) { logged_in(answer); });
 }
 
-void Rpc::Impl::logged_in(Result<wire::AuthenticateResponse> answer) {
-  std::vector<Then<bool>> waiting;
+void Rpc::Impl::logged_in(const Result<std::string_view>& answer) {
+  logging_in_ = false;
   // A server without authentication admits everybody.
   const bool open = !answer && answer.error().message().find("authentication is not enabled") !=
                                    std::string::npos;
-  {
-    const base::LocalLock lock(mutex_);
-    logging_in_ = false;
-    waiting.swap(awaiting_login_);
-    if (answer) token_ = answer->token();
-    if (open) token_.clear();
-    if (answer || open) ++logins_;
-  }
+  wire::AuthenticateResponse login;
+  if (answer && parse(*answer, login)) token_ = login.token();
+  if (open) token_.clear();
+  if (answer || open) ++logins_;
   // The watch stream still uses the token from its start.
   if (answer) watches_->restart();
-  for (const auto& then : waiting) {
+  for (const auto& then : std::exchange(awaiting_login_, {})) {
     if (answer || open) {
       then(true);
     } else {
@@ -447,45 +271,61 @@ void Rpc::Impl::leave(std::size_t server) {
 
 void Rpc::Impl::give_up_server(std::size_t server) {
   leave(server);
-  const base::LocalLock lock(mutex_);
-  for (Flight* flight : flights_) {
-    if (flight->server == server) flight->cancel();
-  }
+  on_loop([this, server] {
+    const Refusal given_up{status::kCancelled, "the server is not asked any more", false,
+                           /*ours=*/true};
+    for (const Use use : {Use::kCalls, Use::kKeepalives}) {
+      const LinkPtr link = std::exchange(link_to(server, use).link, nullptr);
+      if (link != nullptr) link->fail(given_up);
+    }
+  });
 }
 
 void Rpc::Impl::after(std::chrono::nanoseconds time, std::function<void()> task) {
-  auto delay = std::make_unique<Delay>(*this, std::move(task));
-  if (delay->start(time)) static_cast<void>(delay.release());
+  delays_.after(time, std::move(task));
 }
 
 void Rpc::Impl::close() {
-  {
-    const base::LocalLock lock(mutex_);
-    if (closed_) return;
-    closed_ = closing_ = true;
-    for (Flight* flight : flights_) flight->cancel();
-    while (!flights_.empty()) landed_.wait(mutex_);
-  }
-  queue_.Shutdown();
-  if (thread_.joinable()) thread_.join();
+  if (closing_.exchange(true)) return;
+  delays_.close();
+  std::promise<void> ended;
+  on_loop([this, &ended] {
+    for (const LinkPtr& each : links_) each->close();
+    links_.clear();
+    for (auto* places : {&calls_, &keepalives_}) {
+      for (ServerLink& each : *places) each.link = nullptr;
+    }
+    watches_->close();
+    awaiting_login_.clear();
+    // Earlier tasks have run then.
+    asio::post(io_, [&ended] { ended.set_value(); });
+  });
+  ended.get_future().wait();
+  if (own_ == nullptr) return;
+  own_->work.reset();
+  own_->thread.join();
 }
 
 // --- Rpc
 
-Rpc::Rpc(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Rpc::~Rpc() = default;
+Rpc::Rpc(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Rpc::~Rpc() { close(); }
 
-Result<std::unique_ptr<Rpc>> Rpc::make(const EtcdAddress& address) {
-  auto impl = Impl::make(address);
+Result<std::unique_ptr<Rpc>> Rpc::make(const EtcdAddress& address, asio::io_context* io) {
+  auto impl = Impl::make(address, io);
   if (!impl) return impl.error();
   return std::unique_ptr<Rpc>(new Rpc(*std::move(impl)));
 }
 
 template <typename Request>
 void Rpc::call(Request request, How how, Then<typename Method<Request>::Response> then) {
-  auto call =
-      std::make_unique<UnaryCall<Request>>(*impl_, std::move(request), how, std::move(then));
-  if (call->start()) static_cast<void>(call.release());
+  impl_->send(Method<Request>::kPath, framed(request), how,
+              [then = std::move(then), how](const Result<std::string_view>& answer) {
+                if (!answer) return then(answer.error());
+                typename Method<Request>::Response response;
+                if (parse(*answer, response)) return then(std::move(response));
+                then(to_error(damaged("a damaged answer"), how.reads_only, "etcd"));
+              });
 }
 
 template void Rpc::call(wire::RangeRequest, How, Then<wire::RangeResponse>);
@@ -502,8 +342,7 @@ template void Rpc::call(wire::AlarmRequest, How, Then<wire::AlarmResponse>);
 
 void Rpc::keep_alive(std::size_t server, std::int64_t lease, base::BootInstant deadline,
                      Then<std::int64_t> then) {
-  auto call = std::make_unique<KeepAliveCall>(*impl_, server, lease, deadline, std::move(then));
-  if (call->start()) static_cast<void>(call.release());
+  impl_->keep_alive(server, lease, deadline, std::move(then));
 }
 
 void Rpc::after(std::chrono::nanoseconds time, std::function<void()> task) {

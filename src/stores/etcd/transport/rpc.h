@@ -1,12 +1,13 @@
-// Calls to the servers of one etcd cluster, over gRPC.
+// Calls to the servers of one etcd cluster.
 //
 // One server is asked at a time. If it cannot be reached, or sees no leader, the next one is asked.
 // A call that was surely not applied, or only reads, continues there by itself. Log-in and its
 // renewal happen here, too.
 //
-// Thread-safety: all functions from any thread. Callbacks run on the one thread of this object,
-// one at a time, never inline, and must not block.
-// Ownership: close() drops callbacks without calling them. Close the object before it is destroyed.
+// Thread-safety: all functions from any thread; make() and close() not from the loop. Callbacks run
+// on the loop, one at a time, never inline, and must not block.
+// Ownership: close() drops callbacks without calling them. Close the object before it is destroyed,
+// and before the loop has ended.
 // Time: deadlines on the boot-time clock. Errors: as errors.h says; kLost: the lease is gone.
 #pragma once
 
@@ -17,12 +18,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "holdfast/result.h"
 #include "src/base/clock.h"
 #include "src/stores/etcd/url.h"
 #include "src/stores/etcd/wire.pb.h"
+
+namespace asio {
+class io_context;
+}
 
 namespace holdfast::stores::etcd {
 
@@ -70,8 +77,13 @@ class Rpc {
   template <typename T>
   using Then = std::function<void(Result<T>)>;
 
-  // Does not wait for the servers. Errors: kInvalidArgument, kPermissionDenied (TLS files).
-  static Result<std::unique_ptr<Rpc>> make(const EtcdAddress& address);
+  // The message of an answer.
+  using Answered = std::function<void(Result<std::string_view>)>;
+
+  // Does not wait for the servers. Without `io` it has a loop and a thread of its own.
+  // Errors: kInvalidArgument (TLS files).
+  static Result<std::unique_ptr<Rpc>> make(const EtcdAddress& address,
+                                           asio::io_context* io = nullptr);
   ~Rpc();
 
   template <typename Request>
@@ -90,22 +102,22 @@ class Rpc {
   // watches share one stream. After a lost stream the watch is created again, and reported as
   // created.
   std::uint64_t watch(std::string key, std::string end, std::function<void(const WatchNews&)> sink);
-  // The sink may be called once more while this runs on another thread.
+  // On the loop, the sink is not called any more; elsewhere it may be for a moment.
   void end_watch(std::uint64_t watch);
 
   std::size_t servers() const;
   std::size_t server_in_use() const;
-  // The server does not answer: asks the next one from now on, and cancels the calls that wait for
-  // this one.
+  // The server does not answer: asks the next one from now on, and ends the connections to this one
+  // with the calls that wait there.
   void give_up_server(std::size_t server);
   std::string name_of(std::size_t server) const;
 
-  // Ends the calls under way. From any thread except this object's. Idempotent.
+  // Ends the calls under way. Idempotent.
   void close();
 
  private:
-  explicit Rpc(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Rpc(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace holdfast::stores::etcd

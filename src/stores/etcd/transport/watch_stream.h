@@ -4,17 +4,17 @@
 // Between two of them no change is missed. Not guaranteed: that each change is reported alone, or
 // only once.
 //
-// Thread-safety: add() and remove() from any thread; sinks run on the queue's thread.
+// Thread-safety: add() and remove() from any thread; the rest on the loop, as the sinks.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
-#include "src/base/local_mutex.h"
 #include "src/stores/etcd/transport/rpc.h"
 #include "src/stores/etcd/transport/rpc_impl.h"
 
@@ -26,30 +26,32 @@ class WatchStream {
 
   explicit WatchStream(Rpc::Impl& home) : home_(home) {}
 
-  std::uint64_t add(std::string key, std::string end, Sink sink) HOLDFAST_EXCLUDES(mutex_);
-  void remove(std::uint64_t watch) HOLDFAST_EXCLUDES(mutex_);
-  void restart() HOLDFAST_EXCLUDES(mutex_);
+  std::uint64_t add(std::string key, std::string end, Sink sink);
+  void remove(std::uint64_t watch);
+  void restart();
+  void close();
 
  private:
-  class Stream;  // One connection; a new one follows when it breaks.
   struct Watch {
     std::string key;
     std::string end;
     std::shared_ptr<Sink> sink;
   };
 
-  void ensure_stream() HOLDFAST_REQUIRES(mutex_);
-  wire::WatchRequest create_request(std::uint64_t id, const Watch& watch) const;
-  void on_answer(const wire::WatchResponse& answer) HOLDFAST_EXCLUDES(mutex_);
-  void on_broken(Stream* stream) HOLDFAST_EXCLUDES(mutex_);
-  void reopen() HOLDFAST_EXCLUDES(mutex_);
+  void ensure_stream();
+  std::string create_request(std::uint64_t id, const Watch& watch) const;
+  void on_message(std::string_view message);
+  void on_answer(const wire::WatchResponse& answer);
+  void on_end(const Refusal& refusal);
+  void open_again_soon();
 
   Rpc::Impl& home_;
-  base::LocalMutex mutex_;
-  std::uint64_t last_id_ HOLDFAST_GUARDED_BY(mutex_) = 0;
-  std::map<std::uint64_t, Watch> watches_ HOLDFAST_GUARDED_BY(mutex_);
-  Stream* stream_ HOLDFAST_GUARDED_BY(mutex_) = nullptr;  // Deletes itself.
-  bool waiting_to_reopen_ HOLDFAST_GUARDED_BY(mutex_) = false;
+  std::atomic<std::uint64_t> last_id_ = 0;
+  std::map<std::uint64_t, Watch> watches_;
+  LinkPtr link_;  // Null: no stream.
+  std::size_t server_ = 0;
+  std::uint64_t call_ = 0;
+  bool waiting_to_reopen_ = false;
 };
 
 }  // namespace holdfast::stores::etcd

@@ -1,0 +1,217 @@
+#include "src/stores/etcd/transport/byte_stream.h"
+
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include <asio/buffer.hpp>
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <asio/write.hpp>
+#include <openssl/ssl.h>
+
+#include "src/base/local_mutex.h"
+#include "src/base/thread.h"
+#include "src/stores/etcd/transport/errors.h"
+
+namespace holdfast::stores::etcd {
+namespace {
+
+using asio::ip::tcp;
+
+constexpr char kSystemCertificates[] = "/etc/ssl/certs/ca-certificates.crt";
+constexpr unsigned char kHttp2[] = {2, 'h', '2'};  // As ALPN writes it.
+constexpr unsigned kUnackedMs = 15'000;            // Then the kernel gives a silent peer up.
+
+Result<std::string> read_pem(const std::string& path, const char* option) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file || text.empty()) {
+    return Error(Errc::kInvalidArgument,
+                 "etcd URL: " + std::string(option) + ": cannot read '" + path + "'");
+  }
+  if (text.find("-----BEGIN ") == std::string::npos) {
+    return Error(Errc::kInvalidArgument, "etcd URL: " + std::string(option) + ": '" + path +
+                                             "' is no PEM file: it has no line '-----BEGIN ...'");
+  }
+  return text;
+}
+
+Error refused_pem(const std::string& path, const char* option, const std::error_code& why) {
+  return {Errc::kInvalidArgument,
+          "etcd URL: " + std::string(option) + ": '" + path + "' cannot be used: " + why.message()};
+}
+
+Result<void> load_identity(asio::ssl::context& context, const port::TlsPaths& paths) {
+  const auto certificate = read_pem(paths.cert, "tls_cert");
+  if (!certificate) return certificate.error();
+  const auto key = read_pem(paths.key, "tls_key");
+  if (!key) return key.error();
+  std::error_code failed;
+  context.use_certificate_chain(asio::buffer(*certificate), failed);
+  if (failed) return refused_pem(paths.cert, "tls_cert", failed);
+  // Without it OpenSSL would ask on the terminal.
+  context.set_password_callback(
+      [](std::size_t, asio::ssl::context::password_purpose) { return std::string(); }, failed);
+  context.use_private_key(asio::buffer(*key), asio::ssl::context::pem, failed);
+  if (failed) return refused_pem(paths.key, "tls_key", failed);
+  return {};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<TlsSettings>> TlsSettings::make(const EtcdAddress& address) {
+  if (!address.tls) return std::shared_ptr<TlsSettings>();
+  auto made = std::make_shared<TlsSettings>();
+  const port::TlsPaths& paths = address.tls_paths;
+  made->name = paths.name;
+  std::error_code failed;
+  made->context.set_verify_mode(asio::ssl::verify_peer, failed);
+  SSL_CTX* const native = made->context.native_handle();
+  SSL_CTX_set_min_proto_version(native, TLS1_2_VERSION);
+  SSL_CTX_set_alpn_protos(native, kHttp2, sizeof kHttp2);
+  const std::string trust = paths.ca.empty() ? kSystemCertificates : paths.ca;
+  const auto trusted = read_pem(trust, "tls_ca");
+  if (!trusted) return trusted.error();
+  made->context.add_certificate_authority(asio::buffer(*trusted), failed);
+  if (failed) return refused_pem(trust, "tls_ca", failed);
+  if (!paths.cert.empty()) {
+    if (auto loaded = load_identity(made->context, paths); !loaded) return loaded.error();
+  }
+  return made;
+}
+
+struct ByteStream::Mailbox {
+  base::LocalMutex mutex;
+  asio::io_context* io HOLDFAST_GUARDED_BY(mutex) = nullptr;
+};
+
+void ByteStream::connect(const port::Endpoint& server, Connected done) {
+  server_ = server;
+  done_ = std::move(done);
+  std::error_code no_number;
+  const auto address = asio::ip::make_address(server.host, no_number);
+  if (no_number) return look_up();
+  found(Addresses::create(tcp::endpoint(address, server.port), server.host, ""));
+}
+
+// Asio's own thread for this would make the loop's end wait for the name service.
+void ByteStream::look_up() {
+  mailbox_ = std::make_shared<Mailbox>();
+  {
+    const base::LocalLock lock(mailbox_->mutex);
+    mailbox_->io = &io_;
+  }
+  const auto ask = [weak = weak_from_this(), mailbox = mailbox_, server = server_] {
+    std::error_code error;
+    asio::io_context own;
+    Addresses addresses =
+        tcp::resolver(own).resolve(server.host, std::to_string(server.port), error);
+    const base::LocalLock lock(mailbox->mutex);
+    if (mailbox->io == nullptr) return;
+    asio::post(*mailbox->io, [weak, addresses = std::move(addresses), error] {
+      const auto self = weak.lock();
+      if (self == nullptr || self->closed_) return;
+      if (!error) return self->found(addresses);
+      self->finish(kCannotLookUp + (": '" + self->server_.host + "': ") + error.message());
+    });
+  };
+  try {
+    base::start_thread("hf-etcd-dns", ask).detach();
+  } catch (const std::system_error& error) {
+    asio::post(io_, [self = shared_from_this(), why = std::string(error.what())] {
+      if (!self->closed_) self->finish(kCannotLookUp + (": no thread for it: " + why));
+    });
+  }
+}
+
+void ByteStream::found(Addresses addresses) {
+  addresses_ = std::move(addresses);
+  next_ = addresses_.begin();
+  try_next("the host has no address");
+}
+
+void ByteStream::try_next(std::string why) {
+  if (next_ == addresses_.end()) return finish(std::move(why));
+  std::error_code ignored;
+  secure_.reset();
+  socket_.close(ignored);
+  socket_.async_connect(*next_++, [self = shared_from_this()](const std::error_code& error) {
+    if (self->closed_) return;
+    if (!error) return self->on_socket();
+    self->try_next(std::string(kCannotConnect) + ": " + error.message());
+  });
+}
+
+void ByteStream::on_socket() {
+  std::error_code ignored;
+  socket_.set_option(tcp::no_delay(true), ignored);
+  socket_.non_blocking(true, ignored);
+  ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnackedMs,
+               sizeof kUnackedMs);
+  if (tls_ == nullptr) return finish({});
+  const std::string& name = tls_->name.empty() ? server_.host : tls_->name;
+  secure_ = std::make_unique<asio::ssl::stream<tcp::socket&>>(socket_, tls_->context);
+  secure_->set_verify_callback(asio::ssl::host_name_verification(name), ignored);
+  std::error_code no_number;
+  asio::ip::make_address(name, no_number);
+  if (no_number) SSL_set_tlsext_host_name(secure_->native_handle(), name.c_str());
+  secure_->async_handshake(
+      asio::ssl::stream_base::client, [self = shared_from_this()](const std::error_code& error) {
+        if (self->closed_) return;
+        if (!error) return self->finish({});
+        const long verdict = SSL_get_verify_result(self->secure_->native_handle());
+        self->try_next(
+            std::string(kNoTls) + ": " +
+            (verdict == X509_V_OK ? error.message() : X509_verify_cert_error_string(verdict)));
+      });
+}
+
+void ByteStream::finish(const std::string& why) { std::exchange(done_, nullptr)(why); }
+
+void ByteStream::read(char* into, std::size_t size, Moved done) {
+  auto moved = [self = shared_from_this(), done = std::move(done)](const std::error_code& error,
+                                                                   std::size_t bytes) {
+    if (!self->closed_) done(error, bytes);
+  };
+  if (secure_ != nullptr) return secure_->async_read_some(asio::buffer(into, size), moved);
+  socket_.async_read_some(asio::buffer(into, size), moved);
+}
+
+bool ByteStream::write(const char* from, std::size_t size, Moved done) {
+  std::size_t sent = 0;
+  if (secure_ == nullptr) {
+    // Mostly the kernel has room, which spares a turn of the loop.
+    std::error_code no_room;
+    sent = socket_.write_some(asio::buffer(from, size), no_room);
+    if (sent == size) return true;
+  }
+  const auto rest = asio::buffer(from + sent, size - sent);
+  auto moved = [self = shared_from_this(), done = std::move(done)](const std::error_code& error,
+                                                                   std::size_t bytes) {
+    if (!self->closed_) done(error, bytes);
+  };
+  if (secure_ != nullptr) {
+    asio::async_write(*secure_, rest, moved);
+  } else {
+    asio::async_write(socket_, rest, moved);
+  }
+  return false;
+}
+
+void ByteStream::close() {
+  closed_ = true;
+  done_ = nullptr;
+  if (mailbox_ != nullptr) {
+    const base::LocalLock lock(mailbox_->mutex);
+    mailbox_->io = nullptr;
+  }
+  std::error_code ignored;
+  socket_.close(ignored);
+}
+
+}  // namespace holdfast::stores::etcd
