@@ -27,8 +27,7 @@
 // that was asked for. Taking back a grant that nobody was told of may add two seconds. (A busy
 // machine may add to that.)
 // After fork(): the child must connect again. Every call on the parent's client returns kClosed in
-// the child and sends nothing. The child of a process that used etcd cannot connect to etcd: gRPC
-// does not work there, so it gets kUnsupported. Let it exec() a program that connects.
+// the child and sends nothing.
 #pragma once
 
 #include <chrono>
