@@ -4,8 +4,7 @@
 // (environment variable HOLDFAST_TEST_CLOCK_FILE).
 //
 // Guarantee: a shift is seen by the next reading of CLOCK_REALTIME in every such process, by
-// gettimeofday() and time() too, and within 10 ms by who waits for a futex until an instant of that
-// clock (gRPC's timers; on x86-64). Other clocks are left alone.
+// gettimeofday() and time() too. Other clocks are left alone.
 // Thread-safety: safe.
 #pragma once
 
