@@ -285,8 +285,7 @@ endfunction()
 # Adds `sanitized` to the caller's arg_LABELS, where `make test-sanitized` runs the test in this build.
 # Also what needs a server, but for crowds and random commands, which take minutes there, and for faults
 # of a server's disk, network and processes, which HOLDFAST_SANITIZE_ALL adds (`make check-all`). Not
-# under the thread sanitizer: fault tests, which measure time; etcd, whose client library orders its
-# threads by atomics that the sanitizer cannot see.
+# under the thread sanitizer: fault tests, which measure time.
 macro(holdfast_label_sanitized name)
   set(seen hermetic)
   set(unseen "_(herd|recipe|differential)_")
@@ -297,8 +296,7 @@ macro(holdfast_label_sanitized name)
     set(seen fast)
     set(unseen "^(faults|fence)_|${unseen}")
   endif()
-  if(NOT "${name}" MATCHES "${unseen}" AND
-     NOT (HOLDFAST_SANITIZE MATCHES "thread" AND "etcd" IN_LIST arg_LABELS))
+  if(NOT "${name}" MATCHES "${unseen}")
     list(APPEND seen live)
   endif()
   foreach(label IN LISTS seen)
