@@ -62,6 +62,32 @@ TEST_F(RedisPauseFaultsTest, APauseShorterThanTheLeaseCostsNothing) {
   EXPECT_TRUE(lease.release());
 }
 
+// One release goes over its caller's own connection, the other three over the shared one.
+TEST_F(RedisPauseFaultsTest, AShortLeaseThatEndsInThePauseCostsOthersNothing) {
+  Peer one(server_->url() + "?connect_timeout=20s", {.request_timeout = 20s});
+  std::vector<Lease> shorts;
+  std::vector<Lease> others;
+  for (int i = 0; i < 2; ++i) {
+    others.push_back(one.hold("other/" + std::to_string(i), 30s));
+    shorts.push_back(one.hold("short/" + std::to_string(i), 500ms));
+  }
+  one.look("other/0");  // Connects the shared one.
+  server_->pause();
+  const auto release = [](Lease& lease) {
+    return std::async(std::launch::async, [&lease] { return lease.release(); });
+  };
+  std::vector<std::future<Result<void>>> hasty;
+  std::vector<std::future<Result<void>>> patient;
+  for (Lease& each : shorts) hasty.push_back(release(each));
+  for (Lease& each : others) patient.push_back(release(each));
+  for (auto& each : hasty) EXPECT_FALSE(each.get()) << "nobody can have answered";
+  server_->resume();
+  for (auto& each : patient) {
+    const auto released = each.get();
+    EXPECT_TRUE(released) << released.error().message();
+  }
+}
+
 // Fresh: only the caller's own connection has been used, none of the loop's.
 TEST_F(RedisPauseFaultsTest, ATryThatGaveUpOnAPausedServerHoldsNothingLater) {
   Peer one(server_->url(), {.request_timeout = 300ms});

@@ -69,17 +69,19 @@ class BatchingLiveTest : public ::testing::Test {
     }
   }
 
-  static void add(Pipeline& pipe, const ScriptCall& call, Answers& answers) {
+  static void add(Pipeline& pipe, const ScriptCall& call, Answers& answers,
+                  BootClock::duration time = 10s) {
     Command command{call.by_hash(), false};
     command.part = call.batch_part_of(command.wire);
     Awaited<Result<Reply>> answer;
-    pipe.send(std::move(command), BootClock::now() + 10s,
+    pipe.send(std::move(command), BootClock::now() + time,
               [answer](Result<Reply> reply) mutable { answer.give(std::move(reply)); });
     answers.push_back(answer);
   }
 
-  // All of them are there when the loop comes to write.
-  Answers send_together(Pipeline& pipe, const std::vector<ScriptCall>& calls) {
+  // All of them are there when the loop comes to write. The call of this number has less time.
+  Answers send_together(Pipeline& pipe, const std::vector<ScriptCall>& calls,
+                        std::size_t hasty = std::string::npos) {
     std::promise<void> holding, go_on;
     asio::post(loop_.io, [&holding, wait = go_on.get_future().share()] {
       holding.set_value();
@@ -87,7 +89,9 @@ class BatchingLiveTest : public ::testing::Test {
     });
     holding.get_future().wait();
     Answers answers;
-    for (const ScriptCall& call : calls) add(pipe, call, answers);
+    for (const ScriptCall& call : calls) {
+      add(pipe, call, answers, answers.size() == hasty ? 300ms : 10s);
+    }
     go_on.set_value();
     return answers;
   }
@@ -211,6 +215,43 @@ TEST_F(BatchingLiveTest, WhereTheWholeIsRefusedEachIsAskedForAlone) {
                   pipe, {ours_.acquire(asking_for("ok/a", 1)), ours_.acquire(asking_for("no", 2)),
                          ours_.acquire(asking_for("ok/b", 3))})),
               ElementsAre(StartsWith("held "), StartsWith("-NOPERM"), StartsWith("held ")));
+}
+
+TEST_F(BatchingLiveTest, APartThatIsLateEndsAloneAndIsNotAskedForAgain) {
+  RedisServer server({.users = {"alice on >secret resetkeys ~hf1:{ok* resetchannels &* +@all"}});
+  load(server);
+  Pipeline pipe(loop_.io, remote_of(server.url({.user = "alice", .password = "secret"})));
+  told_alone(pipe, {ours_.acquire(asking_for("ok/first", 1))});
+  server.pause();
+  auto answers =
+      send_together(pipe,
+                    {ours_.acquire(asking_for("ok/a", 2)), ours_.acquire(asking_for("ok/late", 3)),
+                     ours_.acquire(asking_for("ok/b", 4)), ours_.acquire(asking_for("no", 5))},
+                    /*hasty=*/1);
+  EXPECT_EQ(code_of(answers[1].wait()), "kOutcomeUnknown");
+  server.resume();
+  // The batch is refused as a whole, for its last part.
+  EXPECT_THAT(told(answers), ElementsAre(StartsWith("held "), StartsWith("kOutcomeUnknown"),
+                                         StartsWith("held "), StartsWith("-NOPERM")));
+  EXPECT_EQ(server.must({"EXISTS", record_key("ok/late")}).integer, 0);
+  EXPECT_EQ(pipe.counts().connections, 1U);
+}
+
+TEST_F(BatchingLiveTest, EachOfTheOthersGetsItsOwnAnswerWhenAPartIsLate) {
+  RedisServer server;
+  load(server);
+  Pipeline pipe(loop_.io, remote_of(server.url()));
+  told_alone(pipe, {ours_.acquire(asking_for("a", 1)), ours_.acquire(asking_for("b", 2))});
+  server.pause();
+  auto answers = send_together(
+      pipe,
+      {ours_.end("release", ticket_of("a", 1)), ours_.end("release", ticket_of("b", 2)),
+       ours_.end("release", ticket_of("nobody", 3))},
+      /*hasty=*/0);
+  EXPECT_EQ(code_of(answers[0].wait()), "kOutcomeUnknown");
+  server.resume();
+  EXPECT_THAT(told(answers), ElementsAre(StartsWith("kOutcomeUnknown"), "released", "gone"));
+  EXPECT_THAT(server.must({"GET", record_key("a")}).text, StartsWith("1 free "));
 }
 
 TEST_F(BatchingLiveTest, OutOfMemoryIsEachAcquisitionsOwnAndReleasesGoOn) {

@@ -20,8 +20,8 @@ struct Operation {
   Operation* next = nullptr;
   Command command;
   base::BootInstant deadline{};
-  port::Done<Reply> done;
-  base::BootInstant written{};  // Set in the first operation of a request.
+  port::Done<Reply> done;       // Null: its caller was told, and its place awaits the answer.
+  base::BootInstant written{};  // When it was last given to the link.
   std::uint64_t end = 0;        // Position of its last byte in the connection's output.
   std::size_t joined = 1;       // In the first operation of a batch: its size.
   std::size_t ahead = 0;        // In the first operation of a request: how many wait for answers.

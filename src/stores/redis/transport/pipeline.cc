@@ -51,6 +51,7 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   Impl(asio::io_context& io, RemotePtr remote, PipelineOptions options)
       : io_(io),
         where_(remote->address.display()),
+        patience_(remote->address.connect_timeout),
         options_(std::move(options)),
         link_(std::make_shared<LoopLink>(io, std::move(remote), *this, options_.limits)),
         timer_(io) {}
@@ -83,12 +84,14 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   void on_timer();
   void arm();
   void sweep(BootInstant now);
-  std::size_t put_out(OperationList& taken);
+  BootInstant sweep_sent(BootInstant now);
+  std::unique_ptr<Operation> part_from_place(Operation& late);
+  std::size_t put_out(OperationList& taken, BootInstant now);
   void answer(std::unique_ptr<Operation> operation, Reply reply);
   void answer_each(OperationList& asked, std::size_t number, Reply reply);
   void answer_parts(OperationList& asked, std::vector<Reply>& replies);
   void send_again_alone(OperationList& operations);
-  void ask_replicas();
+  void ask_replicas(BootInstant now);
   void on_confirmed(const Result<Reply>& wait);
   void complete(std::unique_ptr<Operation> operation, Result<Reply> result);
   void complete_answered();
@@ -98,6 +101,7 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
 
   asio::io_context& io_;
   const std::string where_;
+  const std::chrono::milliseconds patience_;
   const PipelineOptions options_;
 
   Inbox inbox_;
@@ -212,11 +216,10 @@ void Pipeline::Impl::flush() {
       OperationList taken;
       take_next(waiting_, now, joins_, room, taken, late);
       if (taken.empty()) continue;
-      taken.front()->written = now;
-      count += put_out(taken);
+      count += put_out(taken, now);
     }
     if (out_.empty()) break;
-    if (confirms) ask_replicas();
+    if (confirms) ask_replicas(now);
     given_to_link_ += out_.size();
     commands_.fetch_add(count, std::memory_order_relaxed);
     link_->write(out_);
@@ -250,12 +253,13 @@ void Pipeline::Impl::note_answer(const Operation& first) {
 }
 
 // Writes the operations as one request; returns their number.
-std::size_t Pipeline::Impl::put_out(OperationList& taken) {
+std::size_t Pipeline::Impl::put_out(OperationList& taken, BootInstant now) {
   append_request(out_, taken);
   const std::size_t number = taken.size();
   for (Operation* each = taken.front(); each != nullptr; each = each->next) {
     // A part has left when the last byte of the whole request has.
     each->end = given_to_link_ + out_.size();
+    each->written = now;
     each->prefix_due = each->command.has_prefix;
   }
   taken.front()->joined = number;
@@ -265,7 +269,7 @@ std::size_t Pipeline::Impl::put_out(OperationList& taken) {
 }
 
 // About all that was just put out. On another connection the answer would say nothing of it.
-void Pipeline::Impl::ask_replicas() {
+void Pipeline::Impl::ask_replicas(BootInstant now) {
   BootInstant first = BootInstant::max();
   for (const Operation* each = sent_.front(); each != nullptr; each = each->next) {
     first = std::min(first, each->deadline);
@@ -273,7 +277,7 @@ void Pipeline::Impl::ask_replicas() {
   options_.confirmation.append(out_, first);
   const auto expect = [&](port::Done<Reply> done) {
     auto operation = std::make_unique<Operation>();
-    operation->deadline = first;
+    operation->written = now;
     operation->done = std::move(done);
     operation->end = given_to_link_ + out_.size();
     operation->confirms = true;
@@ -454,8 +458,9 @@ void Pipeline::Impl::fail_all(OperationList& operations, const Error& why) {
 }
 
 void Pipeline::Impl::complete(std::unique_ptr<Operation> operation, Result<Reply> result) {
-  under_way_.fetch_sub(1, std::memory_order_relaxed);
   queued_bytes_.fetch_sub(operation->cost(), std::memory_order_relaxed);
+  if (operation->done == nullptr) return;
+  under_way_.fetch_sub(1, std::memory_order_relaxed);
   operation->done(std::move(result));
 }
 
@@ -491,17 +496,55 @@ void Pipeline::Impl::sweep(BootInstant now) {
     (is_late ? late : kept).push(std::move(operation));
   }
   waiting_.append(kept);
-  bool unanswered_late = false;
-  for (const Operation* each = sent_.front(); each != nullptr; each = each->next) {
-    unanswered_late = unanswered_late || each->deadline <= now;
-    next = std::min(next, each->deadline);
-  }
+  next = std::min(next, sweep_sent(now));
   next_sweep_ = next == BootInstant::max() ? next : std::max(next, now + kSweepGrain);
-  // A late answer blocks all later ones, and may still come. Only a new connection is safe.
-  if (unanswered_late) {
-    link_->fail({Errc::kUnavailable, link_->where() + ": no answer within the deadline"});
-  }
   expire(late);
+}
+
+// One caller's short deadline must not make the requests of others unknown. So a late request ends
+// alone while the server may only be slow. Returns when to look again.
+BootInstant Pipeline::Impl::sweep_sent(BootInstant now) {
+  BootInstant next = BootInstant::max();
+  BootClock::duration longest{};
+  bool has_late = false;
+  bool has_partly_sent = false;
+  std::vector<Operation*> late;
+  const auto look = [&](Operation& each) {
+    if (each.confirms) return;
+    longest = std::max(longest, each.deadline - each.written);
+    const bool is_late = each.deadline <= now;
+    has_late = has_late || is_late;
+    has_partly_sent = has_partly_sent || (is_late && each.end > link_->handed_over());
+    if (!is_late) next = std::min(next, each.deadline);
+    if (is_late && each.done != nullptr) late.push_back(&each);
+  };
+  for (Operation* each = sent_.front(); each != nullptr; each = each->next) look(*each);
+  for (const Answered& each : unconfirmed_) look(*each.operation);
+  if (!has_late) return next;
+  const Error why(Errc::kUnavailable, link_->where() + ": no answer within the deadline");
+  // By then the oldest one has waited as long as any would, or as long as a log-in may take.
+  const BootInstant dead_at =
+      sent_.front()->written + std::min<BootClock::duration>(longest, patience_);
+  if (has_partly_sent || dead_at <= now) {
+    link_->fail(why);
+    return now;
+  }
+  OperationList told;
+  for (Operation* each : late) told.push(part_from_place(*each));
+  while (auto operation = told.pop()) {
+    Error error = unanswered(*operation, why.message());
+    complete(std::move(operation), std::move(error));
+  }
+  return std::min(next, dead_at);
+}
+
+// The late operation stays in its place and takes the answer.
+std::unique_ptr<Operation> Pipeline::Impl::part_from_place(Operation& late) {
+  auto told = std::make_unique<Operation>();
+  told->command = std::exchange(late.command, {});
+  told->done = std::exchange(late.done, nullptr);
+  queued_bytes_.fetch_add(late.cost(), std::memory_order_relaxed);
+  return told;
 }
 
 void Pipeline::Impl::expire(OperationList& late) {

@@ -4,11 +4,14 @@
 // turn of the loop drains the list into one buffer and one write; replies are matched in order.
 // Requests that arrive during a write gather for the next one.
 //
-// Guarantee: every operation completes exactly once, on the loop, never inside send(). A connection
-// is closed for good when one of its requests gets no answer in time. kUnavailable: the request did
-// not leave this process whole, and never will. kOutcomeUnknown: it did, and no answer came (for a
-// Command that only reads this is kUnavailable, too).
+// Guarantee: every operation completes exactly once, on the loop, never inside send().
+// kUnavailable: the request did not leave this process whole, and never will. kOutcomeUnknown: it
+// did, and no answer came (for a Command that only reads this is kUnavailable, too).
 // Not guaranteed: that a request answered kOutcomeUnknown is not applied later.
+//
+// A request without an answer at its deadline ends alone, and its late answer is dropped. It ends
+// its connection, with all other requests on it, in two cases: the request has not left whole, or
+// the oldest one has waited for connect_timeout, or for as long as the most patient one would.
 //
 // While there is no connection, operations wait for one until their deadline. When an attempt fails
 // at all addresses of the host, the waiting operations end with its error: kUnavailable, or

@@ -11,7 +11,7 @@
 //
 // Guarantee: requests are held back only while an answer is due, so none waits for a timer.
 // Not guaranteed: that a server that was near still is. If it hangs, what is held waits with what
-// was sent, until a deadline closes the connection.
+// was sent, until its own deadline or the end of the connection.
 // Thread-safety: one thread at a time. Time: the caller's.
 // Source: docs/design/0078-turns.md.
 #pragma once
