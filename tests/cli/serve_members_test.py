@@ -379,7 +379,7 @@ class DeadLeaderTest(ServeCase):
             self.assertIn(why, done.stderr)
 
 
-class ShardsTest(ServeCase):
+class StepDownOfShardsTest(ServeCase):
     """Several shards, which the servers share."""
 
     def setUp(self):
