@@ -346,8 +346,7 @@ int hand_over(const ServerToolOptions& options, const Settings& settings) {
                      .all_members = with_all_members(settings.store.url, *servers)};
   const auto asked = step_down(under_way.url, options.address);
   const auto vacant = vacant_shards(*servers);
-  const bool several = std::any_of(servers->begin(), servers->end(),
-                                   [](const ServerStatus& each) { return each.shards > 1; });
+  const bool several = has_several_shards(*servers);
   if (!asked && !several && asked.error().code() == Errc::kUnavailable && !vacant.empty()) {
     std::string why = sentences(vacant, *servers);
     why.pop_back();
@@ -377,12 +376,19 @@ int hand_over(const ServerToolOptions& options, const Settings& settings) {
   return await_successor(options, under_way);
 }
 
+// An entry of an older version does not tell how many.
+std::string lead_text(std::uint32_t shards, bool several) {
+  if (!several || shards == 0) return "leads";
+  return "leads " + std::to_string(shards) + (shards == 1 ? " shard" : " shards");
+}
+
 // `named`: as the servers of the URL told, since they may be of several services.
 int show_members(const ServerToolOptions& options, const std::vector<ServerMember>& members,
                  const std::vector<ServerStatus>& named) {
   Table table({"SERVER", "ROLE", "SINCE", "VERSION"});
   Json json = {{"members", Json::array()}};
   std::string troubles;
+  const bool several = has_several_shards(named);
   for (const ServerMember& each : members) {
     const bool dated = each.since != std::chrono::system_clock::time_point();
     const std::string since = dated ? utc_text(each.since) : "";
@@ -394,11 +400,9 @@ int show_members(const ServerToolOptions& options, const std::vector<ServerMembe
                                {"since", since},
                                {"trouble", each.trouble},
                                {"refused", each.refused}});
-    const std::string role =
-        each.shards > 1 ? "leads " + std::to_string(each.shards) + " shards" : "leads";
     table.add({printable(each.address),
                !each.trouble.empty() ? silence_word(each.refused)
-               : each.leads          ? role
+               : each.leads          ? lead_text(each.shards, several)
                                      : "stands by",
                dated ? since : "-", each.version.empty() ? "-" : printable(each.version)});
     if (!each.trouble.empty()) troubles += printable(each.trouble) + "\n";

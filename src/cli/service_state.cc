@@ -97,6 +97,11 @@ std::vector<std::string> shard_leaders(const ServerStatus& server) {
   return leaders;
 }
 
+bool has_several_shards(const std::vector<ServerStatus>& servers) {
+  return std::any_of(servers.begin(), servers.end(),
+                     [](const ServerStatus& each) { return each.shards > 1; });
+}
+
 bool serves(const ServerStatus& server) { return server.leads && server.journal_answers; }
 
 bool grants_nothing(const ServerStatus& server) {
@@ -140,8 +145,7 @@ Vacant vacant_shards(const std::vector<ServerStatus>& servers) {
 std::string sentences(const Vacant& vacant, const std::vector<ServerStatus>& servers) {
   std::map<std::string, std::vector<std::uint32_t>> by_reason;
   for (const auto& [shard, why] : vacant) by_reason[why].push_back(shard);
-  const bool alone = std::none_of(servers.begin(), servers.end(),
-                                  [](const ServerStatus& each) { return each.shards > 1; });
+  const bool alone = !has_several_shards(servers);
   std::string text;
   for (const auto& [why, shards] : by_reason) {
     text += alone ? "no lock is served"

@@ -19,6 +19,9 @@ const char* silence_word(bool refused);
 // The server that leads each of several shards; empty: not known.
 std::vector<std::string> shard_leaders(const ServerStatus& server);
 
+// Whether the service has them, as those of its servers tell that answer.
+bool has_several_shards(const std::vector<ServerStatus>& servers);
+
 // Whether this server, which answers, does what its shards' clients need.
 bool serves(const ServerStatus& server);
 // Whether its journal takes no grants, while reads and renewals go on.

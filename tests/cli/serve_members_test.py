@@ -284,6 +284,10 @@ class ShardsTest(ServeCase):
             self.assertIn('journal="etcd"', metrics)
         self.assertEqual(sum(state["holders"] for state in states), len(names))
 
+    def test_members_tell_how_many_shards_each_leads(self):
+        text = self.ok("server", "members").stdout
+        self.assertEqual(len(re.findall(r"(?m)^127\S+ +leads 2 shards ", text)), 2, text)
+
     def test_status_of_one_server_asks_those_that_lead_the_other_shards(self):
         def seen_from(address):
             done = self.holdfast("server", "status", "--json", f"holdfast://{address}", timeout=PATIENCE)
@@ -440,7 +444,7 @@ class StepDownOfShardsTest(ServeCase):
         self.until(lambda: self.leading() == [4], "it leads all by itself")
 
 
-class SilentJournalTest(ServeCase):
+class TwoServersCase(ServeCase):
     def two_servers(self, shards):
         etcd = Etcd()
         self.addCleanup(etcd.stop)
@@ -449,6 +453,19 @@ class SilentJournalTest(ServeCase):
                 for _ in range(2)]
         return etcd, "holdfast://" + ",".join(each["address"] for each in said)
 
+
+class OneShardEachTest(TwoServersCase):
+    def test_members_tell_how_many_shards_each_leads(self):
+        _, url = self.two_servers("2")
+
+        def told():
+            text = self.holdfast("server", "members", url, timeout=PATIENCE).stdout
+            return len(re.findall(r"(?m)^127\S+ +leads 1 shard ", text)) == 2
+
+        self.until(told, "each server leads one of two shards")
+
+
+class SilentJournalTest(TwoServersCase):
     def test_a_step_down_after_which_nobody_leads_has_failed(self):
         etcd, url = self.two_servers("1")
         self.until(lambda: self.holdfast("server", "status", url).returncode == 0, "one leads")
