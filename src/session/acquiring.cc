@@ -357,7 +357,7 @@ void Acquiring::tell_held_up(const AcquisitionPtr& acquisition) {
   if (!why || std::exchange(acquisition->wait->told_held_up, true)) return;
   reports_.log(reports_.event(
       LogSeverity::kWarning, "store",
-      lock_here(*acquisition) + ": waiting for the store to be back: " + why->message(),
+      lock_before(*acquisition, *why) + ": waiting for the store to be back: " + why->message(),
       *acquisition, why->code()));
 }
 

@@ -173,6 +173,11 @@ std::string CoreBase::lock_here(const Acquisition& lock) const {
   return lock_named(lock.name) + at_store();
 }
 
+std::string CoreBase::lock_before(const Acquisition& lock, const Error& why) const {
+  const std::string scheme = options_.store_url.substr(0, options_.store_url.find(':'));
+  return why.message().starts_with(scheme + ':') ? lock_named(lock.name) : lock_here(lock);
+}
+
 port::AcquisitionRequest CoreBase::end_of(const Acquisition& acquisition) const {
   return {stored(acquisition.name), acquisition.id, request_deadline(), acquisition.issue,
           acquisition.queued};

@@ -146,6 +146,8 @@ class CoreBase {
   BootInstant request_deadline() const;
   std::string at_store() const;                          // " (sqlite:///...)"
   std::string lock_here(const Acquisition& lock) const;  // "lock 'orders' (sqlite:///...)"
+  // The same before a failure that names the store itself: "lock 'orders'".
+  std::string lock_before(const Acquisition& lock, const Error& why) const;
   port::AcquisitionRequest end_of(const Acquisition& acquisition) const;
 
   // --- Time.

@@ -115,7 +115,7 @@ class ScriptedStore final : public port::UnaskedStore {
             std::ranges::find(script->granted, item.id) == script->granted.end()) {
           results.emplace_back(waits(item.waiter_ttl, item.seq));
         } else if (script->fail_renewals) {
-          results.emplace_back(Error(Errc::kUnavailable, "scripted"));
+          results.emplace_back(Error(Errc::kUnavailable, "scripted: no answer"));
         } else if (script->forget) {
           results.emplace_back(
               port::AcquisitionState{port::AcquisitionStatus::kGone, {}, 0, {}, 0, {}});
@@ -307,6 +307,8 @@ TEST_F(CoreTest, AFailedRenewalIsLoggedWithItsLock) {
   ASSERT_EQ(future.wait_for(kPatience), std::future_status::ready);
   const LogEvent event = future.get();
   EXPECT_EQ(event.event, "renewal_failed");
+  EXPECT_TRUE(event.text.starts_with("lock 'name': renewal failed, will try again: scripted: "))
+      << event.text;
   EXPECT_EQ(event.severity, LogSeverity::kWarning);
   EXPECT_EQ(event.lock, "name");
   EXPECT_EQ(event.token, (Token{0, 7}));

@@ -137,11 +137,11 @@ void Renewing::on_renewed(const Outgoing& sent, BootInstant now,
       acquisition->wall_minus_boot_ns = acquisition->wall_minus_boot_at_send;
     } else {
       const bool again = acquisition->renewal->tries_again();
+      const Error& why = reply.error();
       reports_.log(reports_.event(LogSeverity::kWarning, "renewal_failed",
-                                  lock_here(*acquisition) + ": renewal failed" +
-                                      (again ? ", will try again: " : ": ") +
-                                      reply.error().message(),
-                                  *acquisition, reply.error().code()));
+                                  lock_before(*acquisition, why) + ": renewal failed" +
+                                      (again ? ", will try again: " : ": ") + why.message(),
+                                  *acquisition, why.code()));
     }
     apply(acquisition, action);
     answer_renewals(*acquisition);

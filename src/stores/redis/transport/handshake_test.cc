@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "src/stores/redis/transport/backoff.h"
+#include "src/stores/redis/transport/failed_round.h"
 
 namespace holdfast::stores::redis {
 namespace {
@@ -158,6 +159,19 @@ TEST(HandshakeTest, AnythingButAPrimaryIsRefused) {
     ASSERT_FALSE(step) << answer.text;
     EXPECT_EQ(step.error().code(), code) << step.error().message();
   }
+}
+
+TEST(FailedRoundTest, TheStoreIsToldOnce) {
+  const Error away(Errc::kUnavailable, "holdfast://a:1,b:2 (a:1): cannot connect");
+  const Error standby(Errc::kUnavailable, "holdfast://a:1,b:2: cannot attach: it stands by");
+  const Error none(Errc::kUnavailable, "not connected");
+  FailedRound round;
+  EXPECT_EQ(round.told(none).message(), none.message());
+  round.add(standby, /*stands_by=*/true);
+  EXPECT_EQ(round.told(none).message(), standby.message());
+  round.add(away, /*stands_by=*/false);
+  EXPECT_EQ(round.told(none).message(),
+            "holdfast://a:1,b:2 (a:1): cannot connect; cannot attach: it stands by");
 }
 
 }  // namespace
