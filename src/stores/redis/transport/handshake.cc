@@ -1,14 +1,21 @@
 #include "src/stores/redis/transport/handshake.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
 #include "src/stores/redis/protocol/errors.h"
 
 namespace holdfast::stores::redis {
+namespace {
+
+constexpr char kCannotAttach[] = ": cannot attach to the lock service";
+
+}  // namespace
 
 Handshake::Handshake(const RedisAddress& address, bool proves_role, bool asks_term)
     : where_(address.display()),
+      servers_(address.nodes),
       is_sentinel_(address.is_sentinel),
       is_service_(address.lock_service) {
   if (address.password || !address.user.empty()) {
@@ -79,8 +86,9 @@ Result<Handshake::Step> Handshake::on_reply(const Reply& reply) {
                          "begin the URL with redis://"};
       }
       stands_by_ = word == "STANDBY";
+      if (stands_by_) return no_leader(reply);
       if (reply.is_error()) {
-        return to_error(reply, where_ + ": cannot attach to the lock service", /*reads_only=*/true);
+        return to_error(reply, where_ + kCannotAttach, /*reads_only=*/true);
       }
       attached_ = reply.text;
       break;
@@ -106,6 +114,17 @@ Error Handshake::wants_login() const {
                 "the password by HOLDFAST_SERVICE_PASSWORD or password_file="};
   }
   return {Errc::kPermissionDenied, where_ + ": it wants a password: set " + login_settings()};
+}
+
+// A server that stands by names the one that was last seen leading, and advises to name all. That
+// is no advice for an address that names it.
+Error Handshake::no_leader(Reply reply) const {
+  const std::size_t advice = reply.text.find("; name all servers");
+  const bool named = std::any_of(servers_.begin(), servers_.end(), [&](const port::Endpoint& each) {
+    return reply.text.find(": " + each.text() + " was last seen") != std::string::npos;
+  });
+  if (named && advice != std::string::npos) reply.text.resize(advice);
+  return to_error(reply, where_ + kCannotAttach, /*reads_only=*/true);
 }
 
 const char* Handshake::login_settings() const noexcept {

@@ -45,10 +45,12 @@ class Handshake {
   // Which settings hold the user and the password.
   const char* login_settings() const noexcept;
   Error wants_login() const;
+  Error no_leader(Reply reply) const;
   Result<Step> on_role(const Reply& reply) const;
   void ask(Asked what, std::vector<std::string_view> args);
 
   std::string where_;
+  std::vector<port::Endpoint> servers_;  // That the address names.
   bool is_sentinel_ = false;
   bool is_service_ = false;
   bool stands_by_ = false;

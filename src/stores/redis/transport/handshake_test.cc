@@ -161,6 +161,24 @@ TEST(HandshakeTest, AnythingButAPrimaryIsRefused) {
   }
 }
 
+TEST(HandshakeTest, OnlyAUrlWithoutTheLastLeaderIsAdvisedToNameAllServers) {
+  for (const char* leader : {"a:1", "c:3"}) {
+    RedisAddress address;
+    address.lock_service = true;
+    address.nodes = {{"a", 1}, {"b", 2}};
+    Handshake handshake(address, /*proves_role=*/false, /*asks_term=*/true);
+    EXPECT_EQ(good_step(handshake, kOk), Step::kMore);
+    const auto step = handshake.on_reply(
+        refusal(std::string("STANDBY this server stands by: ") + leader +
+                " was last seen leading; name all servers in the URL, holdfast://A,B,C"));
+    ASSERT_FALSE(step);
+    EXPECT_TRUE(handshake.stands_by());
+    const std::string& text = step.error().message();
+    EXPECT_NE(text.find(std::string(leader) + " was last seen leading"), text.npos) << text;
+    EXPECT_EQ(text.find("name all servers") == text.npos, leader[0] == 'a') << text;
+  }
+}
+
 TEST(FailedRoundTest, TheStoreIsToldOnce) {
   const Error away(Errc::kUnavailable, "holdfast://a:1,b:2 (a:1): cannot connect");
   const Error standby(Errc::kUnavailable, "holdfast://a:1,b:2: cannot attach: it stands by");
