@@ -444,6 +444,14 @@ class LookTest(CliCase):
         self.assertIn("nightly", self.holdfast("ls").stdout)
         self.assertIn("waiter 1", self.holdfast("inspect", "job").stdout)
 
+    def test_a_long_name_moves_its_own_line_only(self):
+        for name in ("job", "n" * 200):
+            self.assertEqual(self.holdfast("acquire", "--ttl", "60s", name).returncode, 0)
+        head, job, long = self.holdfast("ls").stdout.splitlines()
+        self.assertLess(max(len(head), len(job)), 150)
+        self.assertEqual(job.index("exclusive"), head.index("MODE"))
+        self.assertTrue(long.startswith("n" * 200 + "  exclusive"), long)
+
     def test_a_lock_of_the_librarys_own_is_inspected_and_broken_by_the_name_that_ls_shows(self):
         # As a barrier's participant leaves it that died over the record.
         lease = self.holdfast("acquire", "--ttl", "60s", "step/xx/barrier")

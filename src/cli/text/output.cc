@@ -56,6 +56,8 @@ std::string_view next_step(Errc code) {
 
 constexpr std::size_t kGap = 2;         // Between the columns of a table.
 constexpr std::size_t kNarrowest = 16;  // Narrower columns are not wrapped: little is won.
+// A longer word does not widen its column. It stays whole, and moves the rest of its line only.
+constexpr std::size_t kLongestWord = 64;
 
 using Lines = std::vector<std::string>;
 
@@ -99,7 +101,8 @@ std::string row_text(const std::vector<Lines>& row, const std::vector<std::size_
     for (std::size_t i = 0; i < row.size(); ++i) {
       const std::string text = y < row[i].size() ? row[i][y] : "";
       out += text;
-      if (i + 1 < row.size()) out.append(widths[i] - columns(text) + kGap, ' ');
+      const std::size_t used = columns(text);
+      if (i + 1 < row.size()) out.append(std::max(widths[i], used) - used + kGap, ' ');
     }
     while (!out.empty() && out.back() == ' ') out.pop_back();
     out += '\n';
@@ -303,8 +306,9 @@ std::vector<std::size_t> Table::fit(std::size_t width) const {
     for (std::size_t i = 0; i < row.size(); ++i) {
       for_each_part(row[i], '\n', [&](std::string_view line) {
         widths[i] = std::max(widths[i], columns(line));
-        for_each_part(line, ' ',
-                      [&](std::string_view word) { least[i] = std::max(least[i], columns(word)); });
+        for_each_part(line, ' ', [&](std::string_view word) {
+          if (columns(word) <= kLongestWord) least[i] = std::max(least[i], columns(word));
+        });
       });
     }
   }
@@ -337,7 +341,9 @@ std::string Table::to_string(bool colour, std::size_t width) const {
   for (auto& row : cells) {
     for (std::size_t i = 0; i < row.size(); ++i) {
       if (width > 0) row[i] = wrapped(row[i].front(), widths[i]);
-      if (width == 0) widths[i] = std::max(widths[i], columns(row[i].front()));
+      const std::string& text = row[i].front();
+      const bool widens = columns(text) <= kLongestWord || text.find(' ') != text.npos;
+      if (width == 0 && widens) widths[i] = std::max(widths[i], columns(text));
     }
   }
   std::string out;
