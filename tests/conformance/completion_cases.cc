@@ -52,7 +52,7 @@ TEST_P(CompletionConformance, ClosingAnswersWhatIsUnderWay) {
     ASSERT_EQ(answer.wait_for(kPatience), std::future_status::ready);
     const auto result = answer.get();
     if (!result) {
-      EXPECT_EQ(result.error().code(), Errc::kClosed);
+      EXPECT_EQ(result.error().code(), Errc::kClosed) << result.error().message();
     }
   }
 }

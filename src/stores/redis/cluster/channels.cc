@@ -45,7 +45,8 @@ void Cluster::subscribe(std::uint16_t slot, base::BootInstant deadline, port::Do
 
 void Cluster::subscribe_on_loop(std::uint16_t slot, base::BootInstant deadline,
                                 const port::Done<void>& done) {
-  if (shut_) return done(Error(Errc::kClosed, where_ + ": the client is closed: connect again"));
+  const Error closed(Errc::kClosed, where_ + ": the client is closed: connect again");
+  if (shut_) return done(closed);
   if (subscribed_[slot]) return done({});
   const auto [place_of_it, fresh] = channels_.try_emplace(requests_.channel_in(slot));
   Channel& channel = place_of_it->second;
@@ -56,7 +57,8 @@ void Cluster::subscribe_on_loop(std::uint16_t slot, base::BootInstant deadline,
     if (const auto once = std::exchange(*waiter, nullptr)) once(result);
   };
   channel.waiters.emplace_back(finish);
-  after(deadline - BootClock::now(), [this, finish] {
+  after(deadline - BootClock::now(), [this, finish, closed] {
+    if (shut_) return finish(closed);  // close() runs what waits for its time.
     finish(Error(Errc::kUnavailable,
                  where_ + ": the subscription was not confirmed within the deadline: retry"));
   });
