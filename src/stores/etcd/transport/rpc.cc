@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/base/thread.h"
+#include "src/port/enter_loop.h"
 #include "src/stores/etcd/transport/answer_size.h"
 #include "src/stores/etcd/transport/rpc_impl.h"
 #include "src/stores/etcd/transport/watch_stream.h"
@@ -127,9 +128,16 @@ class UnaryCall final : public std::enable_shared_from_this<UnaryCall> {
 // --- Impl
 
 struct Rpc::Impl::OwnLoop {
+  OwnLoop() {
+    asio::post(io, [this] {
+      port::enter_loop(io, *asio::detail::thread_context::top_of_thread_call_stack());
+    });
+    thread = base::start_thread("hf-etcd", [this] { io.run(); });
+  }
+
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> work = asio::make_work_guard(io);
-  std::thread thread = base::start_thread("hf-etcd", [this] { io.run(); });
+  std::thread thread;
 };
 
 Rpc::Impl::Impl(const EtcdAddress& address, std::shared_ptr<TlsSettings> tls, asio::io_context* io)
