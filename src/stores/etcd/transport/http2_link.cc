@@ -23,9 +23,6 @@ constexpr std::int32_t kLinkWindow = 16 << 20;
 constexpr std::int32_t kLastStream = 0x7fff'fff0;  // Then the numbers of streams are used up.
 constexpr std::size_t kPrefix = 5;
 
-// etcd allows a ping every five seconds.
-constexpr auto kSilence = std::chrono::seconds(10);
-constexpr auto kPingAnswer = std::chrono::seconds(5);
 // Deadlines closer together than this share one look.
 constexpr milliseconds kGrain{1};
 
@@ -163,10 +160,12 @@ struct Http2Link::Callbacks {
   }
 };
 
-Http2Link::Http2Link(asio::io_context& io, port::Endpoint server, std::shared_ptr<TlsSettings> tls)
+Http2Link::Http2Link(asio::io_context& io, port::Endpoint server, std::shared_ptr<TlsSettings> tls,
+                     Patience patience)
     : io_(io),
       server_(std::move(server)),
       secure_(tls != nullptr),
+      patience_(patience),
       authority_(server_.text()),
       bytes_(std::make_shared<ByteStream>(io, std::move(tls))),
       timer_(io) {}
@@ -228,7 +227,7 @@ std::uint64_t Http2Link::open(Call call) {
   Flight& opened = *flight;
   if (flights_.empty()) heard_ = BootClock::now();
   flights_.emplace(opened.number, std::move(flight));
-  arm(std::min(opened.call.deadline, heard_ + kSilence));
+  arm(std::min(opened.call.deadline, heard_ + patience_.before_ping));
   if (state_ == State::kUp) {
     submit(opened);
     flush_soon();
@@ -378,11 +377,7 @@ void Http2Link::on_read(std::size_t bytes) {
   const auto self = shared_from_this();
   tell_due();
   if (state_ == State::kEnded) return;
-  if (used < 0) {
-    std::string why = state_ == State::kGreeting ? std::string(kCannotConnect) + ": " : "";
-    why += "the server does not speak HTTP/2 as it should: ";
-    return fail(own(status::kUnavailable, why + nghttp2_strerror(static_cast<int>(used))));
-  }
+  if (used < 0) return end_session();
   flush();
   if (state_ != State::kEnded) read_more();
 }
@@ -412,7 +407,7 @@ void Http2Link::flush() {
     asio::post(io_, [self = shared_from_this()] { self->tell_due(); });
   }
   if (out_.empty()) {
-    if (over) fail(own(status::kUnavailable, "the server ended the connection"));
+    if (over) end_session();
     return;
   }
   writing_ = !bytes_->write(out_.data(), out_.size(),
@@ -421,7 +416,9 @@ void Http2Link::flush() {
                               // The read tells why a connection was lost.
                               if (!error && self->state_ != State::kEnded) self->flush();
                             });
-  if (!writing_ && nghttp2_session_want_write(session_) != 0) flush_soon();
+  if (writing_) return;
+  if (over) return end_session();
+  if (nghttp2_session_want_write(session_) != 0) flush_soon();
 }
 
 // --- Time.
@@ -475,17 +472,23 @@ BootInstant Http2Link::check_silence(BootInstant now) {
     return BootInstant::max();
   }
   if (answer_ping_by_ != BootInstant::max()) return answer_ping_by_;
-  if (now < heard_ + kSilence) return heard_ + kSilence;
+  if (now < heard_ + patience_.before_ping) return heard_ + patience_.before_ping;
   nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, nullptr);
-  return answer_ping_by_ = now + kPingAnswer;
+  return answer_ping_by_ = now + patience_.answer;
 }
 
 // --- The end.
 
 void Http2Link::leave_when_idle() {
-  if (leaving_ && flights_.empty() && state_ != State::kEnded) {
-    fail(own(status::kUnavailable, "the server ended the connection"));
-  }
+  if (leaving_ && flights_.empty() && state_ != State::kEnded) end_session();
+}
+
+// Either the server has said that it leaves, or nghttp2 does not accept what it said.
+void Http2Link::end_session() {
+  const std::string why = leaving_ ? "the server ended the connection"
+                                   : "the server does not speak HTTP/2 as it should";
+  const bool early = state_ == State::kGreeting;
+  fail(own(status::kUnavailable, early ? kCannotConnect + (": " + why) : why));
 }
 
 void Http2Link::fail(const Refusal& why) {

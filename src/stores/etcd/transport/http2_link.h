@@ -63,7 +63,14 @@ class Http2Link : public std::enable_shared_from_this<Http2Link> {
   // `was_up`: the server had answered before.
   using Ended = std::function<void(const Refusal& why, bool was_up)>;
 
-  Http2Link(asio::io_context& io, port::Endpoint server, std::shared_ptr<TlsSettings> tls);
+  // With calls under way. etcd allows a ping every five seconds.
+  struct Patience {
+    std::chrono::nanoseconds before_ping = std::chrono::seconds(10);
+    std::chrono::nanoseconds answer = std::chrono::seconds(5);
+  };
+
+  Http2Link(asio::io_context& io, port::Endpoint server, std::shared_ptr<TlsSettings> tls,
+            Patience patience);
   ~Http2Link();
   Http2Link(const Http2Link&) = delete;
   Http2Link& operator=(const Http2Link&) = delete;
@@ -119,12 +126,14 @@ class Http2Link : public std::enable_shared_from_this<Http2Link> {
   void on_header(Flight& flight, std::string_view name, std::string_view value);
   void end_call(Flight& flight);
   void leave_when_idle();
+  void end_session();
   Flight* flight_of(std::int32_t stream) const;
   void shut();
 
   asio::io_context& io_;
   const port::Endpoint server_;
   const bool secure_;
+  const Patience patience_;
   const std::string authority_;
   std::shared_ptr<ByteStream> bytes_;
   Ended ended_;

@@ -163,7 +163,8 @@ LinkPtr Rpc::Impl::link(std::size_t server, Use use) {
   ServerLink& its = link_to(server, use);
   if (its.link != nullptr && its.link->usable()) return its.link;
   if (closing_ || base::BootClock::now() < its.not_before) return nullptr;
-  its.link = std::make_shared<Http2Link>(io_, address_.servers[server], tls_);
+  its.link = std::make_shared<Http2Link>(io_, address_.servers[server], tls_,
+                                         Http2Link::Patience{});
   links_.push_back(its.link);
   its.link->start(address_.connect_timeout,
                   [weak = weak_from_this(), server, use, link = its.link.get()](const Refusal& why,
