@@ -112,17 +112,6 @@ struct Http2Link::Callbacks {
     return 0;
   }
 
-  // The server takes no more calls on this connection.
-  static int on_unsent(nghttp2_session*, const nghttp2_frame* frame, int, void* user) {
-    Http2Link& link = link_of(user);
-    if (frame->hd.type != NGHTTP2_HEADERS) return 0;
-    // nghttp2 does not know the stream, because it was never opened.
-    for (const auto& [number, flight] : link.flights_) {
-      if (flight->stream == frame->hd.stream_id) link.end_call(*flight);
-    }
-    return 0;
-  }
-
   static ssize_t read_out(nghttp2_session* session, std::int32_t stream, std::uint8_t* into,
                           std::size_t room, std::uint32_t* flags, nghttp2_data_source*, void*) {
     auto* const flight =
@@ -148,7 +137,6 @@ struct Http2Link::Callbacks {
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
-    nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, on_unsent);
     nghttp2_option* option = nullptr;
     nghttp2_option_new(&option);
     nghttp2_option_set_no_closed_streams(option, 1);
