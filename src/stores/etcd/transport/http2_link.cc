@@ -284,35 +284,40 @@ void Http2Link::drop(std::uint64_t number) {
 
 void Http2Link::on_header(Flight& flight, std::string_view name, std::string_view value) {
   if (name == ":status") flight.http_status = number_of(value);
-  if (name == "grpc-message") flight.said = decoded(value.substr(0, kMostOfText));
+  if (name == "grpc-message") flight.said = value.substr(0, kMostOfText);
   if (name == "grpc-status") flight.refusal = {number_of(value), {}};
 }
 
 void Http2Link::on_data(Flight& flight, std::string_view bytes) {
   if (flight.done || flight.http_status != 200) return;
   flight.in += bytes;
-  while (flight.in.size() >= kPrefix) {
+  std::string_view rest = flight.in;
+  while (rest.size() >= kPrefix) {
     std::size_t length = 0;
     for (std::size_t i = 1; i < kPrefix; ++i) {
-      length = (length << 8) | static_cast<unsigned char>(flight.in[i]);
+      length = (length << 8) | static_cast<unsigned char>(rest[i]);
     }
-    if (length > kLongestMessage || flight.in[0] != 0) {
+    if (length > kLongestMessage || rest[0] != 0) {
       flight.refusal = own(status::kResourceExhausted, kTooLong);
-      if (flight.in[0] != 0) flight.refusal = own(status::kUnknown, "it compresses unasked");
+      if (rest[0] != 0) flight.refusal = own(status::kUnknown, "it compresses unasked");
       return end_call(flight);
     }
     const std::size_t whole = kPrefix + length;
-    if (flight.in.size() < whole) return;
-    std::string rest = flight.in.substr(whole);
-    flight.in.resize(whole);
-    due_.push_back({flight.number, std::exchange(flight.in, std::move(rest))});
+    if (rest.size() < whole) break;
+    if (flight.in.size() == whole) {
+      due_.push_back({flight.number, std::exchange(flight.in, {})});
+      return;
+    }
+    due_.push_back({flight.number, std::string(rest.substr(0, whole))});
+    rest.remove_prefix(whole);
   }
+  if (rest.size() < flight.in.size()) flight.in = std::string(rest);
 }
 
 void Http2Link::end_call(Flight& flight) {
   if (std::exchange(flight.done, true)) return;
   if (!flight.refusal.ours) {
-    flight.refusal.text = std::move(flight.said);
+    flight.refusal.text = decoded(flight.said);
   } else if (flight.http_status != 0 && flight.http_status != 200) {
     flight.refusal.text = "HTTP status " + std::to_string(flight.http_status);
   }
