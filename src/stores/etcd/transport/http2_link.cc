@@ -166,11 +166,7 @@ Http2Link::Flight* Http2Link::flight_of(std::int32_t stream) const {
   return static_cast<Flight*>(nghttp2_session_get_stream_user_data(session_, stream));
 }
 
-bool Http2Link::usable() const {
-  if (state_ == State::kEnded || leaving_) return false;
-  return session_ == nullptr ||
-         static_cast<std::int32_t>(nghttp2_session_get_next_stream_id(session_)) < kLastStream;
-}
+bool Http2Link::usable() const { return state_ != State::kEnded && !leaving_; }
 
 // --- Connecting.
 
@@ -252,8 +248,8 @@ void Http2Link::submit(Flight& flight) {
   nghttp2_data_provider body{};
   body.read_callback = Callbacks::read_out;
   flight.stream = nghttp2_submit_request(session_, nullptr, headers.data(), number, &body, &flight);
+  leaving_ = leaving_ || flight.stream < 0 || flight.stream >= kLastStream;
   if (flight.stream >= 0) return;
-  leaving_ = true;
   asio::post(io_, [self = shared_from_this(), number = flight.number] {
     self->due_.push_back({number, {}, /*ends=*/true});
     self->tell_due();
@@ -419,7 +415,7 @@ void Http2Link::flush() {
 void Http2Link::arm(BootInstant at) {
   if (at >= armed_) return;
   armed_ = at;
-  timer_.arm_at(at, [weak = weak_from_this()] {
+  timer_.arm_at(at + kGrain, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->on_timer();
   });
 }
@@ -448,7 +444,7 @@ BootInstant Http2Link::check_calls(BootInstant now) {
   BootInstant next = BootInstant::max();
   for (auto& [number, flight] : flights_) {
     if (flight->done) continue;
-    if (flight->call.deadline > now + kGrain) {
+    if (flight->call.deadline > now) {
       next = std::min(next, flight->call.deadline);
       continue;
     }

@@ -138,7 +138,7 @@ class Http2Link : public std::enable_shared_from_this<Http2Link> {
   std::shared_ptr<ByteStream> bytes_;
   Ended ended_;
   State state_ = State::kConnecting;
-  bool leaving_ = false;  // The server takes no more calls on it.
+  bool leaving_ = false;  // No more calls are opened on it.
   nghttp2_session* session_ = nullptr;
   std::unordered_map<std::uint64_t, std::unique_ptr<Flight>> flights_;
   std::vector<std::uint64_t> waiting_;  // For the connection.

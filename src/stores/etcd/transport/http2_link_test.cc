@@ -220,6 +220,21 @@ TEST_F(Http2LinkTest, ADeadlineEndsItsCallOnly) {
   }));
 }
 
+TEST_F(Http2LinkTest, NoCallEndsBeforeItsDeadline) {
+  server.greet();
+  start();
+  const auto first = BootClock::now() + 20ms;
+  int early = 0;
+  for (int i = 0; i < 10; ++i) {
+    const auto deadline = first + i * 400us;
+    open({.out = message("1"), .deadline = deadline, .on_end = [&early, deadline](const Refusal&) {
+            if (BootClock::now() < deadline) ++early;
+          }});
+  }
+  ASSERT_TRUE(over(outcomes.back()));
+  EXPECT_EQ(early, 0);
+}
+
 TEST_F(Http2LinkTest, AServerThatTakesNoBytesHoldsACallUntilItsDeadline) {
   server.greet({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}});
   start();
