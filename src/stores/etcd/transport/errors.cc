@@ -10,6 +10,7 @@ constexpr std::size_t kMostOfServersWords = 300;
 struct Row {
   std::string_view holds;  // A part of the text.
   Verdict verdict;
+  bool ours = false;  // Counts only when this side says it.
 };
 
 constexpr std::string_view kSeeRights =
@@ -21,13 +22,17 @@ constexpr std::string_view kOutOfSpace = "database space exceeded";
 constexpr Row kTable[] = {
     {kNoTls,
      {Errc::kUnavailable, Remedy::kNextServer, false,
-      "no TLS with the server: check tls_ca, tls_name, tls_cert, and that it speaks TLS"}},
+      "no TLS with the server: check tls_ca, tls_name, tls_cert, and that it speaks TLS"},
+     /*ours=*/true},
     // A server that rejects a certificate just closes the connection.
     {kCannotConnect,
      {Errc::kUnavailable, Remedy::kNextServer, false,
       "no connection: check the address and that the server runs; with TLS, also tls_ca, tls_name "
-      "and tls_cert"}},
-    {kCannotLookUp, {Errc::kUnavailable, Remedy::kNextServer, false, "the host name is not known"}},
+      "and tls_cert"},
+     /*ours=*/true},
+    {kCannotLookUp,
+     {Errc::kUnavailable, Remedy::kNextServer, false, "the host name is not known"},
+     /*ours=*/true},
     {"etcdserver: no leader",
      {Errc::kUnavailable, Remedy::kNextServer, false,
       "the server sees no leader: retry, and look for members that are down or cut off"}},
@@ -107,7 +112,7 @@ bool is_compacted(const Error& error) {
 
 Verdict judge(const Refusal& refusal, bool reads_only) {
   const auto* row = std::find_if(std::begin(kTable), std::end(kTable), [&](const Row& each) {
-    return refusal.text.find(each.holds) != std::string::npos;
+    return (refusal.ours || !each.ours) && refusal.text.find(each.holds) != std::string::npos;
   });
   Verdict verdict = row != std::end(kTable) ? row->verdict : by_code(refusal.code);
   if (refusal.unsent && verdict.code == Errc::kOutcomeUnknown) verdict.code = Errc::kUnavailable;

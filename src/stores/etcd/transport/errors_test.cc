@@ -12,7 +12,10 @@ Errc code_of(int code, const std::string& text, bool reads_only = false) {
 }
 
 TEST(EtcdErrorsTest, OnlyWhatWasSurelyNotAppliedIsUnavailable) {
-  EXPECT_EQ(code_of(kUnavailable, "cannot connect: Connection refused"), Errc::kUnavailable);
+  const std::string refused = "cannot connect: Connection refused";
+  EXPECT_EQ(judge({kUnavailable, refused, false, /*ours=*/true}, false).code, Errc::kUnavailable);
+  // A proxy may say the same, after it has passed the request on.
+  EXPECT_EQ(code_of(kUnavailable, refused), Errc::kOutcomeUnknown);
   EXPECT_EQ(judge({kUnavailable, "the connection was closed", /*unsent=*/true}, false).code,
             Errc::kUnavailable);
   EXPECT_EQ(code_of(kUnavailable, "etcdserver: no leader"), Errc::kUnavailable);
