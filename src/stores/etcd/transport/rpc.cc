@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <future>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -163,8 +164,17 @@ LinkPtr Rpc::Impl::link(std::size_t server, Use use) {
   ServerLink& its = link_to(server, use);
   if (its.link != nullptr && its.link->usable()) return its.link;
   if (closing_ || base::BootClock::now() < its.not_before) return nullptr;
-  its.link = std::make_shared<Http2Link>(io_, address_.servers[server], tls_,
-                                         Http2Link::Patience{});
+  its.link = nullptr;
+  try {
+    its.link =
+        std::make_shared<Http2Link>(io_, address_.servers[server], tls_, Http2Link::Patience{});
+  } catch (const std::system_error& error) {  // There is no descriptor for its timer.
+    on_ended(nullptr, its,
+             {status::kUnavailable, kCannotConnect + (": " + std::string(error.what())), true,
+              /*ours=*/true},
+             /*was_up=*/false);
+    return nullptr;
+  }
   links_.push_back(its.link);
   its.link->start(address_.connect_timeout,
                   [weak = weak_from_this(), server, use, link = its.link.get()](const Refusal& why,
