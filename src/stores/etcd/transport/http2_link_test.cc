@@ -40,9 +40,9 @@ class Http2LinkTest : public testing::Test {
     io.poll();
   }
 
-  std::shared_ptr<Http2Link> new_link(Http2Link::Patience patience = {10s, 5s}) {
-    return std::make_shared<Http2Link>(io, port::Endpoint{"127.0.0.1", server.port()}, nullptr,
-                                       patience);
+  std::shared_ptr<Http2Link> new_link(Http2Link::Patience patience = {10s, 5s},
+                                      const char* host = "127.0.0.1") {
+    return std::make_shared<Http2Link>(io, port::Endpoint{host, server.port()}, nullptr, patience);
   }
   void start(std::chrono::milliseconds connect_timeout = 20s) {
     link->start(connect_timeout, [this](const Refusal& why, bool was_up) {
@@ -114,6 +114,20 @@ TEST_F(Http2LinkTest, ACallAndAnAnswerInPiecesOfOneByte) {
   EXPECT_EQ(server.streams[1].headers[":path"], "/a/b");
   EXPECT_EQ(server.streams[1].headers["token"], "the token");
   EXPECT_EQ(server.streams[1].headers.count("grpc-timeout"), 0U);
+}
+
+TEST_F(Http2LinkTest, AHostIsLookedUpAndMayBeForgottenMeanwhile) {
+  link = new_link({}, "localhost");
+  start();
+  link->close();
+  link = new_link({}, "localhost");
+  server.greet();
+  start();
+  const Outcome& call = ask("question");
+  ASSERT_TRUE(asked(1));
+  server.answer(1, "answer");
+  ASSERT_TRUE(over(call));
+  EXPECT_TRUE(call.ok());
 }
 
 TEST_F(Http2LinkTest, OnlyARefusedStreamIsUnsent) {
