@@ -94,6 +94,25 @@ TEST(EtcdTlsTest, TheServerIsCheckedAndMayAskForACertificate) {
   ASSERT_FALSE(foreign);
   EXPECT_NE(foreign.error().message().find("TLS"), std::string::npos) << foreign.error().message();
   EXPECT_FALSE(Client::connect(etcd.url("?connect_timeout=1s&tls_ca=" + files.ca)));
+  const auto elsewhere =
+      Client::connect(etcd.url("?tls_name=elsewhere.invalid&tls_ca=" + files.ca + own));
+  ASSERT_FALSE(elsewhere);
+  EXPECT_NE(elsewhere.error().message().find("hostname mismatch"), std::string::npos)
+      << elsewhere.error().message();
+}
+
+TEST(EtcdTlsTest, AFileThatCannotBeUsedIsNamed) {
+  const auto& files = support::tls_files();
+  const auto refusal = [](const std::string& query) {
+    const auto client = Client::connect("etcds://127.0.0.1:1?connect_timeout=1s&" + query);
+    EXPECT_TRUE(fails_with(client, Errc::kInvalidArgument));
+    return client ? std::string() : client.error().message();
+  };
+  EXPECT_NE(refusal("tls_ca=/").find("cannot read '/'"), std::string::npos);
+  EXPECT_NE(refusal("tls_ca=" + files.client.key).find("tls_ca"), std::string::npos);
+  const std::string foreign = refusal("tls_ca=" + files.ca + "&tls_cert=" +
+                                      files.client.certificate + "&tls_key=" + files.server.key);
+  EXPECT_NE(foreign.find("tls_key"), std::string::npos) << foreign;
 }
 
 TEST(EtcdDoctorTest, VersionsWithKnownLeaseBugsAreNamed) {

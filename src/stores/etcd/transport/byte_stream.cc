@@ -5,14 +5,16 @@
 
 #include <array>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <utility>
 
 #include <asio/buffer.hpp>
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <asio/write.hpp>
+#include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 
 #include "src/base/local_mutex.h"
 #include "src/base/thread.h"
@@ -23,14 +25,14 @@ namespace {
 
 using asio::ip::tcp;
 
-constexpr char kSystemCertificates[] = "/etc/ssl/certs/ca-certificates.crt";
 constexpr unsigned char kHttp2[] = {2, 'h', '2'};  // As ALPN writes it.
 constexpr unsigned kUnackedMs = 15'000;            // Then the kernel gives a silent peer up.
 
 Result<std::string> read_pem(const std::string& path, const char* option) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file || text.empty()) {
+  std::ostringstream file;
+  file << std::ifstream(path, std::ios::binary).rdbuf();  // Throws nothing for a folder.
+  std::string text = std::move(file).str();
+  if (text.empty()) {
     return Error(Errc::kInvalidArgument,
                  "etcd URL: " + std::string(option) + ": cannot read '" + path + "'");
   }
@@ -46,20 +48,45 @@ Error refused_pem(const std::string& path, const char* option, const std::error_
           "etcd URL: " + std::string(option) + ": '" + path + "' cannot be used: " + why.message()};
 }
 
+std::error_code last_ssl_error() {
+  return {static_cast<int>(ERR_get_error()), asio::error::get_ssl_category()};
+}
+
+Result<void> load_trust(SSL_CTX* context, const std::string& path) {
+  if (path.empty()) {
+    if (SSL_CTX_set_default_verify_paths(context) == 1) return {};
+    return Error(Errc::kInvalidArgument,
+                 "etcd URL: cannot read the system's trusted certificates: name some in tls_ca");
+  }
+  if (const auto trusted = read_pem(path, "tls_ca"); !trusted) return trusted.error();
+  if (SSL_CTX_load_verify_locations(context, path.c_str(), nullptr) == 1) return {};
+  return refused_pem(path, "tls_ca", last_ssl_error());
+}
+
 Result<void> load_identity(asio::ssl::context& context, const port::TlsPaths& paths) {
   const auto certificate = read_pem(paths.cert, "tls_cert");
   if (!certificate) return certificate.error();
   const auto key = read_pem(paths.key, "tls_key");
   if (!key) return key.error();
   std::error_code failed;
-  context.use_certificate_chain(asio::buffer(*certificate), failed);
-  if (failed) return refused_pem(paths.cert, "tls_cert", failed);
   // Without it OpenSSL would ask on the terminal.
   context.set_password_callback(
       [](std::size_t, asio::ssl::context::password_purpose) { return std::string(); }, failed);
+  context.use_certificate_chain(asio::buffer(*certificate), failed);
+  if (failed) return refused_pem(paths.cert, "tls_cert", failed);
   context.use_private_key(asio::buffer(*key), asio::ssl::context::pem, failed);
   if (failed) return refused_pem(paths.key, "tls_key", failed);
-  return {};
+  if (SSL_CTX_check_private_key(context.native_handle()) == 1) return {};
+  return Error(Errc::kInvalidArgument, "etcd URL: tls_key: '" + paths.key +
+                                           "' is not the key of the certificate in tls_cert");
+}
+
+// The certificate must carry this name or address.
+bool expect_name(SSL* ssl, const std::string& name) {
+  std::error_code no_number;
+  asio::ip::make_address(name, no_number);
+  if (!no_number) return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name.c_str()) == 1;
+  return SSL_set_tlsext_host_name(ssl, name.c_str()) == 1 && SSL_set1_host(ssl, name.c_str()) == 1;
 }
 
 }  // namespace
@@ -74,11 +101,7 @@ Result<std::shared_ptr<TlsSettings>> TlsSettings::make(const EtcdAddress& addres
   SSL_CTX* const native = made->context.native_handle();
   SSL_CTX_set_min_proto_version(native, TLS1_2_VERSION);
   SSL_CTX_set_alpn_protos(native, kHttp2, sizeof kHttp2);
-  const std::string trust = paths.ca.empty() ? kSystemCertificates : paths.ca;
-  const auto trusted = read_pem(trust, "tls_ca");
-  if (!trusted) return trusted.error();
-  made->context.add_certificate_authority(asio::buffer(*trusted), failed);
-  if (failed) return refused_pem(trust, "tls_ca", failed);
+  if (auto loaded = load_trust(native, paths.ca); !loaded) return loaded.error();
   if (!paths.cert.empty()) {
     if (auto loaded = load_identity(made->context, paths); !loaded) return loaded.error();
   }
@@ -156,10 +179,9 @@ void ByteStream::on_socket() {
   if (tls_ == nullptr) return finish({});
   const std::string& name = tls_->name.empty() ? server_.host : tls_->name;
   secure_ = std::make_unique<asio::ssl::stream<tcp::socket&>>(socket_, tls_->context);
-  secure_->set_verify_callback(asio::ssl::host_name_verification(name), ignored);
-  std::error_code no_number;
-  asio::ip::make_address(name, no_number);
-  if (no_number) SSL_set_tlsext_host_name(secure_->native_handle(), name.c_str());
+  if (!expect_name(secure_->native_handle(), name)) {
+    return try_next(kNoTls + (": no certificate can carry the name '" + name + "'"));
+  }
   secure_->async_handshake(
       asio::ssl::stream_base::client, [self = shared_from_this()](const std::error_code& error) {
         if (self->closed_) return;

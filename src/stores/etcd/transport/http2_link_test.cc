@@ -213,6 +213,22 @@ TEST_F(Http2LinkTest, AServerThatBreaksTheProtocolEndsTheLink) {
   EXPECT_TRUE(ended_up);
 }
 
+TEST_F(Http2LinkTest, FloodsThatWantAnswersEndTheLink) {
+  server.greet();
+  start();
+  const Outcome& call = ask("1");
+  ASSERT_TRUE(asked(1));
+  std::string pings;
+  for (int i = 0; i < 10'000; ++i)
+    pings += std::string(
+        "\0\0\10\6\0\0\0\0\0"
+        "12345678",
+        17);
+  server.say(pings);
+  ASSERT_TRUE(over(call));
+  EXPECT_TRUE(call.failed(status::kUnavailable));
+}
+
 TEST_F(Http2LinkTest, ADeadlineEndsItsCallOnly) {
   server.greet();
   start();
