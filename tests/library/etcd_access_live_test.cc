@@ -110,9 +110,14 @@ TEST(EtcdTlsTest, AFileThatCannotBeUsedIsNamed) {
   };
   EXPECT_NE(refusal("tls_ca=/").find("cannot read '/'"), std::string::npos);
   EXPECT_NE(refusal("tls_ca=" + files.client.key).find("tls_ca"), std::string::npos);
-  const std::string foreign = refusal("tls_ca=" + files.ca + "&tls_cert=" +
-                                      files.client.certificate + "&tls_key=" + files.server.key);
+  const std::string own = "tls_ca=" + files.ca + "&tls_cert=" + files.client.certificate;
+  const std::string foreign = refusal(own + "&tls_key=" + files.server.key);
   EXPECT_NE(foreign.find("tls_key"), std::string::npos) << foreign;
+  const support::TempFolder folder("key");
+  const std::string locked = folder.file("locked.key");
+  support::run({"openssl", "pkcs8", "-topk8", "-in", files.client.key, "-out", locked, "-passout",
+                "pass:secret"});
+  EXPECT_NE(refusal(own + "&tls_key=" + locked).find("passphrase"), std::string::npos);
 }
 
 TEST(EtcdDoctorTest, VersionsWithKnownLeaseBugsAreNamed) {

@@ -75,6 +75,10 @@ Result<void> load_identity(asio::ssl::context& context, const port::TlsPaths& pa
   context.use_certificate_chain(asio::buffer(*certificate), failed);
   if (failed) return refused_pem(paths.cert, "tls_cert", failed);
   context.use_private_key(asio::buffer(*key), asio::ssl::context::pem, failed);
+  if (failed && key->find("ENCRYPTED") != std::string::npos) {
+    return Error(Errc::kInvalidArgument,
+                 "etcd URL: tls_key: '" + paths.key + "' has a passphrase: name a key without one");
+  }
   if (failed) return refused_pem(paths.key, "tls_key", failed);
   if (SSL_CTX_check_private_key(context.native_handle()) == 1) return {};
   return Error(Errc::kInvalidArgument, "etcd URL: tls_key: '" + paths.key +
