@@ -142,7 +142,7 @@ std::optional<Reply> Shard::refuse_late(const Request& request) {
   const std::string name(acquire->name);
   if (!marks_.is_old(request.client, name, request.issue)) return std::nullopt;
   // The lease of its ticket may end just now, and then the ticket does not count.
-  step(machine::Tick{acquire->name}, {});
+  step(machine::Tick{}, {});
   const auto lock = machine_.inspect(name);
   if (lock) {
     for (const machine::TicketImage& ticket : lock->tickets) {
@@ -190,21 +190,21 @@ Reply Shard::renew(const machine::Renew& renew) {
   if (reply.seq >= renew.seq || length <= Duration::zero()) return reply;
   const Duration left = reply.lease_end - now_;
   if (length > left) return reply;
-  // The journal's lease lasts as long, and no other lease ends in this step.
-  machine::Effects unrecorded;
+  machine::Effects unrecorded;  // The journal's lease lasts as long.
   const machine::Keep same_end{renew.name, renew.id, renew.seq, left, {}};
-  if (held) machine_.apply({now_, same_end, 0}, unrecorded);
+  if (held) machine_.apply({now_, same_end}, unrecorded);
   reply.seq = renew.seq;
   reply.lease = length;
   return reply;
 }
 
-Reply Shard::step(const machine::Action& action, const AcquisitionId& own, std::uint32_t others) {
+Reply Shard::step(const machine::Action& action, const AcquisitionId& own) {
   effects_.clear();
-  const Reply reply = machine_.apply({now_, action, others}, effects_);
+  const Reply reply = machine_.apply({now_, action}, effects_);
   // A step admits a bounded number. The rest belongs to the same batch.
-  while (machine_.admits_more()) {
-    machine_.apply({machine_.now(), machine::Tick{}, 0}, effects_);
+  for (auto next = machine_.next_event(); next && *next <= machine_.now();
+       next = machine_.next_event()) {
+    machine_.apply({machine_.now(), machine::Tick{}}, effects_);
   }
   // All changes go into the batch, except a renewal that the next recovery gives anyway.
   const bool renews = std::holds_alternative<machine::Renew>(action);
@@ -352,9 +352,9 @@ void Shard::submit_all(Instant boot, const std::vector<Request>& requests,
   const std::size_t before = filling_.writer.size();
   // First the shard foresees what each request would do, and then it applies all of them or none.
   // Nothing comes in between, because one thread does both.
+  step(machine::Tick{}, {});
   Service::AllOrNone all;
   for (std::size_t at = 0; at < requests.size() && !all.refused; ++at) {
-    step(machine::Tick{name_of(requests[at].action)}, {});
     const auto late = refuse_late(requests[at]);
     const Outcome foreseen = late ? late->outcome
                              : asks_otherwise(requests[at])
@@ -423,12 +423,8 @@ void Shard::advance(Instant boot) {
 void Shard::tick(Instant boot) {
   if (failed_) return;
   advance(boot);
-  end_due({}, options_.ends_per_turn);
-}
-
-void Shard::end_due(std::string_view lock, std::uint32_t others) {
   const auto next = machine_.next_event();
-  if (next && *next <= now_) step(machine::Tick{lock}, {}, others);
+  if (next && *next <= now_) step(machine::Tick{}, {});
 }
 
 std::optional<Instant> Shard::next_tick() const {

@@ -61,8 +61,7 @@ class Shard {
   void kept(machine::Instant boot, const std::string& key, Done<std::optional<KeptText>> done);
   void forget_client(const ClientName& client);
 
-  // Lets what is due expire, up to ServiceOptions::ends_per_turn; next_tick() is the present then.
-  // No answer waits for the rest, because each step looks at its own lock.
+  // Lets what is due expire.
   void tick(machine::Instant boot);
   // The boot time at which tick() should be called; nullopt: not before the next request.
   std::optional<machine::Instant> next_tick() const;
@@ -179,8 +178,7 @@ class Shard {
   bool asks_otherwise(const Request& request) const;
   Answer apply(const Request& request);
   machine::Reply perform(const Request& request);
-  machine::Reply step(const machine::Action& action, const machine::AcquisitionId& own,
-                      std::uint32_t others = 0);
+  machine::Reply step(const machine::Action& action, const machine::AcquisitionId& own);
   machine::Reply renew(const machine::Renew& renew);
   machine::Duration recorded_lease(const machine::Effect& effect) const;
   void note_lease(const machine::Effect& effect);
@@ -204,7 +202,6 @@ class Shard {
   const ClientPtr& client(const ClientName& name);
   void drop_idle_clients();
   void advance(machine::Instant boot);
-  void end_due(std::string_view lock, std::uint32_t others);
   void look_at_deadline(machine::Instant boot);
   const Backlog& backlog_of(const std::string& user, const ClientName& client);
   void charge(const Backlog& backlog, std::size_t bytes_before);

@@ -26,8 +26,7 @@ std::string place_of(const std::string& key) { return '\n' + key; }
 std::size_t Shard::inspect(Instant boot, const std::string& name, Done<LockSight> done) {
   if (failed_) return done(Error(Errc::kUnavailable, failed_->message())), 0;
   look_at_deadline(boot);
-  advance(boot);
-  end_due(name, 0);
+  tick(boot);
   LockSight found = look(name);
   const std::size_t tickets = found.lock ? found.lock->tickets.size() : 0;
   answer_read(name, std::move(done), std::move(found));
@@ -127,8 +126,7 @@ std::size_t Shard::list(Instant boot, const std::string& prefix, const std::stri
                         std::size_t limit, Done<std::vector<LockSight>> done) {
   if (failed_) return done(Error(Errc::kUnavailable, failed_->message())), 0;
   look_at_deadline(boot);
-  advance(boot);
-  end_due({}, UINT32_MAX);  // A list may have every lock.
+  tick(boot);
   std::size_t tickets = 0;
   std::vector<LockSight> found;
   for (const std::string& name : machine_.names_in_use(prefix, after, limit)) {
