@@ -135,6 +135,14 @@ struct Rpc::Impl::OwnLoop {
     });
     thread = base::start_thread("hf-etcd", [this] { io.run(); });
   }
+  // Where the rest of Impl could not be made.
+  ~OwnLoop() {
+    if (!thread.joinable()) return;
+    io.stop();
+    thread.join();
+  }
+  OwnLoop(const OwnLoop&) = delete;
+  OwnLoop& operator=(const OwnLoop&) = delete;
 
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> work = asio::make_work_guard(io);

@@ -3,7 +3,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <future>
+#include <system_error>
 
 #include <gtest/gtest.h>
 
@@ -12,14 +14,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// While it lives the process gets no further descriptor.
+// While it lives the process gets no further descriptor, but for the spare ones.
 class NoDescriptors {
  public:
-  NoDescriptors() {
+  explicit NoDescriptors(int spare = 0) {
     ::getrlimit(RLIMIT_NOFILE, &before_);
     const int next = ::dup(0);
     ::close(next);
-    const rlimit none{static_cast<rlim_t>(next), before_.rlim_max};
+    const rlimit none{static_cast<rlim_t>(next + spare), before_.rlim_max};
     ::setrlimit(RLIMIT_NOFILE, &none);
   }
   ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
@@ -27,6 +29,20 @@ class NoDescriptors {
  private:
   rlimit before_{};
 };
+
+TEST(EtcdRpcTest, WithoutDescriptorsForItsTimersItsLoopEnds) {
+  EtcdAddress address;
+  address.servers = {{"127.0.0.1", 1}};
+  for (int spare = 0; spare < 8; ++spare) {
+    const NoDescriptors none(spare);
+    try {
+      ASSERT_TRUE(Rpc::make(address));
+      EXPECT_GT(spare, 0);
+    } catch (const std::system_error& error) {
+      EXPECT_EQ(error.code().value(), EMFILE) << error.what();
+    }
+  }
+}
 
 TEST(EtcdRpcTest, AProcessWithoutDescriptorsIsToldSo) {
   EtcdAddress address;
