@@ -168,7 +168,8 @@ class Http2TestServer {
     std::memcpy(into, stream.out.data(), size);
     stream.out.erase(0, size);
     if (!stream.out.empty()) return static_cast<ssize_t>(size);
-    if (!stream.trailers) return size == 0 ? NGHTTP2_ERR_DEFERRED : static_cast<ssize_t>(size);
+    if (!stream.trailers && size == 0) return NGHTTP2_ERR_DEFERRED;
+    if (!stream.trailers) return static_cast<ssize_t>(size);
     *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
     const auto all = as_nv(*stream.trailers);
     nghttp2_submit_trailer(session, id, all.data(), all.size());
