@@ -162,8 +162,8 @@ void ByteStream::found(Addresses addresses) {
   try_next("the host has no address");
 }
 
-void ByteStream::try_next(std::string why) {
-  if (next_ == addresses_.end()) return finish(std::move(why));
+void ByteStream::try_next(const std::string& why) {
+  if (next_ == addresses_.end()) return finish(why);
   std::error_code ignored;
   secure_.reset();
   socket_.close(ignored);

@@ -55,7 +55,7 @@ class ByteStream : public std::enable_shared_from_this<ByteStream> {
 
   void look_up();
   void found(Addresses addresses);
-  void try_next(std::string why);
+  void try_next(const std::string& why);
   void on_socket();
   void finish(const std::string& why);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <utility>
 
 #include <asio/post.hpp>
@@ -49,6 +48,11 @@ std::string decoded(std::string_view text) {
   return plain;
 }
 
+std::string_view text_of(nghttp2_rcbuf* buffer) {
+  const nghttp2_vec bytes = nghttp2_rcbuf_get_buf(buffer);
+  return {reinterpret_cast<const char*>(bytes.base), bytes.len};
+}
+
 // A refusal of this side.
 Refusal own(int code, std::string text) {
   return {code, std::move(text), /*unsent=*/false, /*ours=*/true};
@@ -76,13 +80,11 @@ struct Http2Link::Callbacks {
     return 0;
   }
 
-  static int on_header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name,
-                       std::size_t name_size, const std::uint8_t* value, std::size_t value_size,
-                       std::uint8_t, void* user) {
+  static int on_header(nghttp2_session*, const nghttp2_frame* frame, nghttp2_rcbuf* name,
+                       nghttp2_rcbuf* value, std::uint8_t, void* user) {
     Http2Link& link = link_of(user);
     if (Flight* flight = link.flight_of(frame->hd.stream_id)) {
-      link.on_header(*flight, {reinterpret_cast<const char*>(name), name_size},
-                     {reinterpret_cast<const char*>(value), value_size});
+      link.on_header(*flight, text_of(name), text_of(value));
     }
     return 0;
   }
@@ -119,7 +121,7 @@ struct Http2Link::Callbacks {
     if (flight == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     std::string& out = flight->call.out;
     const std::size_t size = std::min(room, out.size() - flight->out_sent);
-    std::memcpy(into, out.data() + flight->out_sent, size);
+    std::copy_n(out.data() + flight->out_sent, size, into);
     flight->out_sent += size;
     if (flight->out_sent < out.size()) return static_cast<ssize_t>(size);
     if (!flight->call.streams) *flags |= NGHTTP2_DATA_FLAG_EOF;
@@ -133,7 +135,7 @@ struct Http2Link::Callbacks {
     nghttp2_session_callbacks* callbacks = nullptr;
     nghttp2_session_callbacks_new(&callbacks);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
-    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_header_callback2(callbacks, on_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);

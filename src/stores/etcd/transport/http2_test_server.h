@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <string>
@@ -75,7 +74,7 @@ class Http2TestServer {
     nghttp2_session_callbacks* callbacks = nullptr;
     nghttp2_session_callbacks_new(&callbacks);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
-    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_header_callback2(callbacks, on_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
     nghttp2_session_server_new(&session, callbacks, this);
@@ -144,12 +143,14 @@ class Http2TestServer {
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) stream.ended = true;
     return 0;
   }
-  static int on_header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name,
-                       std::size_t name_size, const std::uint8_t* value, std::size_t value_size,
-                       std::uint8_t, void* user) {
-    of(user).streams[frame->hd.stream_id].headers[{name, name + name_size}] = {value,
-                                                                               value + value_size};
+  static int on_header(nghttp2_session*, const nghttp2_frame* frame, nghttp2_rcbuf* name,
+                       nghttp2_rcbuf* value, std::uint8_t, void* user) {
+    of(user).streams[frame->hd.stream_id].headers[text_of(name)] = text_of(value);
     return 0;
+  }
+  static std::string text_of(nghttp2_rcbuf* buffer) {
+    const nghttp2_vec bytes = nghttp2_rcbuf_get_buf(buffer);
+    return {bytes.base, bytes.base + bytes.len};
   }
   static int on_data(nghttp2_session*, std::uint8_t, std::int32_t id, const std::uint8_t* bytes,
                      std::size_t size, void* user) {
@@ -165,7 +166,7 @@ class Http2TestServer {
                           void* user) {
     Stream& stream = of(user).streams[id];
     const std::size_t size = std::min(room, stream.out.size());
-    std::memcpy(into, stream.out.data(), size);
+    std::copy_n(stream.out.data(), size, into);
     stream.out.erase(0, size);
     if (!stream.out.empty()) return static_cast<ssize_t>(size);
     if (!stream.trailers && size == 0) return NGHTTP2_ERR_DEFERRED;
