@@ -100,7 +100,7 @@ class EtcdBackend : public contend::Backend {
     std::string key;
     std::string end;
     contend::WakerPtr waker;
-    std::function<void()> wake;  // Called on the thread of Rpc.
+    std::function<void()> wake;  // Called on the loop of Rpc.
   };
 
   // Wraps a completion so that it runs on the loop, unless the backend is gone by then.

@@ -12,8 +12,9 @@
 // conditional on the number of that key's last write. fence() writes the key again. From then on an
 // earlier request with an unknown outcome can have no effect.
 //
-// Thread-safety: all functions from any thread. Callbacks run on the thread of `Rpc` or on the
-// loop. Ownership: keeps a reference to `rpc`, `io` and `keys`, which outlive it.
+// Thread-safety: all functions from any thread. Callbacks run on the loops of `Rpc` and `io`,
+// which are the same one in a store. Ownership: keeps a reference to `rpc`, `io` and `keys`, which
+// outlive it.
 #pragma once
 
 #include <cstdint>

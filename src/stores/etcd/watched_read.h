@@ -2,7 +2,7 @@
 //
 // Both are requested at once. The read counts if it is not older than the watch; otherwise it is
 // repeated. Guarantee: the first change after the reported state calls `wake` once, after the
-// report. Thread-safety: start() from any thread; callbacks run on the thread of `Rpc`.
+// report. Thread-safety: start() from any thread; callbacks run on the loop of `Rpc`.
 //
 // A write between two steps of the server puts a new watch among those that the server serves every
 // 100 ms, until it has come to this one. Nothing tells the client. So the read of a single key is
@@ -61,7 +61,7 @@ class WatchedRead : public std::enable_shared_from_this<WatchedRead> {
 
   std::atomic<std::uint64_t> watch_ = 0;
   std::atomic<bool> over_ = false;
-  // Used on the thread of Rpc only.
+  // Used on the loop of Rpc only.
   std::optional<std::int64_t> watched_from_;
   std::optional<wire::RangeResponse> range_;
   bool was_told_ = false;

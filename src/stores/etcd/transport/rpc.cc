@@ -376,8 +376,6 @@ void Rpc::after(std::chrono::nanoseconds time, std::function<void()> task) {
   impl_->after(time, std::move(task));
 }
 
-bool Rpc::closing() const { return impl_->closing(); }
-
 std::uint64_t Rpc::watch(std::string key, std::string end,
                          std::function<void(const WatchNews&)> sink) {
   return impl_->watches().add(std::move(key), std::move(end), std::move(sink));

@@ -96,7 +96,6 @@ class Rpc {
 
   // Runs the task after that time, or drops it when the object is closed.
   void after(std::chrono::nanoseconds time, std::function<void()> task);
-  bool closing() const;
 
   // Reports changes of the keys [key, end) from now on (of the key alone if `end` is empty). All
   // watches share one stream. After a lost stream the watch is created again, and reported as
