@@ -109,8 +109,11 @@ struct Keep {
   std::optional<std::string> value{};  // nullopt: it stays as it is.
 };
 
-// Nothing but the passage of time: expires what is due and admits.
-struct Tick {};
+// Nothing but the passage of time: expires what is due and admits. `name`: the command's lock, if
+// it is about one.
+struct Tick {
+  std::string_view name{};
+};
 
 using Action =
     std::variant<Acquire, Renew, Release, Cancel, Downgrade, Break, Resize, SetValue, Keep, Tick>;
@@ -118,6 +121,9 @@ using Action =
 struct Command {
   Instant at;
   Action action;
+  // At most so many leases and tombstones of other locks end in this step. The following steps end
+  // the rest.
+  std::uint32_t others = UINT32_MAX;
 };
 
 enum class Outcome : std::uint8_t {

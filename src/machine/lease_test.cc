@@ -50,6 +50,66 @@ TEST(LeaseTest, ALeaseEndsAtItsEndAndNotBefore) {
   EXPECT_EQ(d.machine.inspect(d.name), std::nullopt);
 }
 
+// Eight locks of one holder and one waiter each, whose leases all end at 100.
+void fill_eight_locks(Driver& d) {
+  d.waiter_ttl = Duration{100};
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
+    d.name = name;
+    const std::uint64_t first = 2 * static_cast<std::uint64_t>(name[0] - 'a') + 1;
+    d.acquire(first);
+    d.acquire(first + 1);
+  }
+}
+
+TEST(LeaseTest, ACommandEndsWhatIsOverOfItsLockAndSoManyOthers) {
+  Driver d;
+  fill_eight_locks(d);
+  d.now = at(100);
+  d.effects.clear();
+  d.name = "h";
+  const Renew late{.name = "h", .id = id(15), .seq = 1, .ttl = d.ttl, .waiter_ttl = d.ttl};
+  EXPECT_EQ(d.machine.apply({d.now, late, 3}, d.effects).outcome, Outcome::kGone);
+  d.machine.check_invariants();
+  EXPECT_EQ(d.did(EffectKind::kExpired), (Ids{1, 2, 3, 4, 15, 16}));
+  EXPECT_TRUE(d.did(EffectKind::kGranted).empty()) << "the lease of 4 is over, too";
+  EXPECT_EQ(d.machine.next_event(), d.now);
+  d.effects.clear();
+  d.machine.apply({d.now, Tick{"c"}, 0}, d.effects);
+  EXPECT_EQ(d.did(EffectKind::kExpired), (Ids{5, 6}));
+  d.tick(d.now);
+  EXPECT_EQ(d.did(EffectKind::kExpired), (Ids{7, 8, 9, 10, 11, 12, 13, 14}));
+  EXPECT_EQ(d.machine.next_event(), std::nullopt);
+}
+
+TEST(LeaseTest, ACommandAtALongQueueEndsAllThatIsOver) {
+  Driver d;
+  fill_eight_locks(d);
+  d.name = "long";
+  for (std::uint64_t who = 100; who < 1'200; ++who) {
+    d.machine.apply({d.now, d.request(who, Mode::exclusive())}, d.effects);
+  }
+  d.now = at(100);
+  d.effects.clear();
+  d.machine.apply({d.now, Tick{"long"}, 0}, d.effects);
+  EXPECT_EQ(d.did(EffectKind::kExpired).size(), 1'116U);
+}
+
+TEST(LeaseTest, AWaiterWhoseLeaseIsOverIsNotAdmittedFromABacklog) {
+  Driver d({.admissions_per_step = 1});
+  d.waiter_ttl = Duration{150};
+  for (const std::uint64_t first : {1U, 3U}) {
+    d.name = first == 1 ? "a" : "b";
+    d.acquire(first);
+    d.acquire(first + 1);
+  }
+  d.tick(at(100));
+  ASSERT_EQ(d.did(EffectKind::kGranted), Ids{2});
+  d.effects.clear();
+  d.machine.apply({at(150), Tick{}, 0}, d.effects);
+  EXPECT_EQ(d.did(EffectKind::kExpired), Ids{4});
+  EXPECT_TRUE(d.did(EffectKind::kGranted).empty());
+}
+
 TEST(LeaseTest, ExpiryHandsOnInTheSameStep) {
   Driver d;
   d.waiter_ttl = Duration{500};

@@ -12,6 +12,8 @@ namespace {
 // Bounds the cost of a heartbeat behind ten thousand others. The position and the next expiry are
 // hints, so they may be approximate beyond it.
 constexpr std::uint32_t kWalk = 64;
+// A longer queue is not searched for what is over: all that is over ends, of all locks.
+constexpr std::uint32_t kLongQueue = 1'024;
 
 }  // namespace
 
@@ -46,14 +48,12 @@ bool LockMachine::lengthens(const Renew& renew) const {
 }
 
 std::optional<Instant> LockMachine::next_event() const {
-  const TicketTable& table = impl_->table;
-  if (!table.pending().empty()) return impl_->now;
-  std::optional<Instant> next;
-  for (const ExpiryHeap* ends : {&table.ticket_ends(), &table.tombstone_ends()}) {
-    if (!ends->empty() && (!next || ends->top_end() < *next)) next = ends->top_end();
-  }
+  if (!impl_->table.pending().empty()) return impl_->now;
+  const auto next = impl_->next_end();
   return next ? std::max(*next, impl_->now) : next;
 }
+
+bool LockMachine::admits_more() const { return !impl_->table.pending().empty(); }
 
 Instant LockMachine::now() const { return impl_->now; }
 Token LockMachine::floor() const { return impl_->floor; }
@@ -82,7 +82,7 @@ Reply LockMachine::Impl::apply(const Command& command, Effects& out) {
   touched.clear();
 
   // First, so that no command sees a lease that is over: a late renewal cannot revive it.
-  expire_due();
+  expire_due(command);
   Reply reply = std::visit([this](const auto& action) { return on(action); }, command.action);
   finish();
   describe(reply);
@@ -90,13 +90,63 @@ Reply LockMachine::Impl::apply(const Command& command, Effects& out) {
   return reply;
 }
 
-void LockMachine::Impl::expire_due() {
-  while (!table.ticket_ends().empty() && table.ticket_ends().top_end() <= now) {
+void LockMachine::Impl::expire_due(const Command& command) {
+  for (std::uint32_t left = command.others; left > 0; --left) {
+    if (!expire_next()) return;
+  }
+  const auto next = next_end();
+  if (!next || *next > now) return;
+  // The locks that this step looks at must have nothing over, or a waiter whose lease is over would
+  // be granted.
+  std::vector<LockIndex> looked_at = touched;
+  for (const TicketTable::Named& each : table.pending()) looked_at.push_back(each.lock);
+  const LockIndex own = table.find_lock(
+      std::visit([](const auto& action) { return std::string_view(action.name); }, command.action));
+  if (own != kNone) looked_at.push_back(own);
+  if (own != kNone && table.lock(own).ticket_count() > kLongQueue) {
+    while (expire_next()) continue;
+  }
+  for (const LockIndex index : looked_at) expire_all_of(index);
+}
+
+bool LockMachine::Impl::expire_next() {
+  if (!table.ticket_ends().empty() && table.ticket_ends().top_end() <= now) {
     end_ticket(table.ticket_ends().top(), EffectKind::kExpired, limits.expiry_tombstone);
+    return true;
   }
-  while (!table.tombstone_ends().empty() && table.tombstone_ends().top_end() <= now) {
+  if (!table.tombstone_ends().empty() && table.tombstone_ends().top_end() <= now) {
     drop_tombstone(table.tombstone_ends().top());
+    return true;
   }
+  return false;
+}
+
+// A tombstone that is over may stay: it refuses its id for a moment longer.
+void LockMachine::Impl::expire_all_of(LockIndex index) {
+  std::vector<TicketIndex> over;
+  for (const List* list : table.lock(index).ticket_lists()) {
+    for (TicketIndex at = list->head; at != kNone; at = table.ticket(at).links.next) {
+      if (table.ticket_ends().contains(at) && table.end_of(at) <= now) over.push_back(at);
+    }
+  }
+  std::sort(over.begin(), over.end(), [this](TicketIndex a, TicketIndex b) {
+    return std::pair(table.end_of(a), table.ticket(a).id) <
+           std::pair(table.end_of(b), table.ticket(b).id);
+  });
+  for (const TicketIndex at : over) {
+    // An upgrade has ended with its shared ticket.
+    if (!table.ticket_ends().contains(at)) continue;
+    end_ticket(at, EffectKind::kExpired, limits.expiry_tombstone);
+  }
+}
+
+// The earliest end of a lease or a tombstone.
+std::optional<Instant> LockMachine::Impl::next_end() const {
+  std::optional<Instant> next;
+  for (const ExpiryHeap* ends : {&table.ticket_ends(), &table.tombstone_ends()}) {
+    if (!ends->empty() && (!next || ends->top_end() < *next)) next = ends->top_end();
+  }
+  return next;
 }
 
 void LockMachine::Impl::drop_tombstone(TombstoneIndex index) {

@@ -17,8 +17,8 @@
 // Guarantee: no two tickets hold that are incompatible (admission.h), whatever is asked. Tokens of
 // one lock name grow strictly from grant to grant, also over release, expiry, being forgotten, and
 // snapshot and restore. Equal command sequences give equal replies, effects and states on any
-// machine. Lease ends move back by Keep only. Nothing is granted or extended retroactively: what is
-// over at a command's instant is dropped before the command is looked at.
+// machine. Lease ends move back by Keep only. Nothing is granted or extended retroactively: a lease
+// of the command's lock that is over at its instant is dropped before the command is looked at.
 // Not guaranteed: that a lease which is over has been dropped. Only a command makes time pass; use
 // next_event() to know when to send one. The holder may not know: its deadline is its own affair.
 //
@@ -82,12 +82,14 @@ class LockMachine {
 
   // The answer of apply() at now() to this Acquire without `may_wait`: kHeld, or the reason against
   // it. A caller can so look at several locks before it takes one. It is exact while the last step
-  // has left nothing over: next_event() is later than now().
+  // has left nothing over of this lock.
   Outcome foresee(const Acquire& acquire) const;
 
   // The earliest instant at which a Tick would change something; nullopt if none ever would.
   // Never before now().
   std::optional<Instant> next_event() const;
+  // Whether the last step has left admissions over.
+  bool admits_more() const;
 
   std::optional<LockImage> inspect(std::string_view name) const;
   // That of the acquisition's ticket as it stands now; nullopt: it has none. Cost: constant.

@@ -1,6 +1,7 @@
 // The inside of LockMachine: what each command does to the table, in steps of
 //
-//   1. drop everything whose lease or tombstone is over (expire_due);
+//   1. drop everything whose lease or tombstone is over, of other locks up to the command's limit
+//      (expire_due);
 //   2. perform the command (on);
 //   3. admit those whom the two let in, the command's own lock first, then the others by name,
 //      up to the step's limit; then forget locks that nothing is left of (finish).
@@ -31,7 +32,10 @@ struct LockMachine::Impl {
   Reply apply(const Command& command, Effects& effects);
 
   // Step 1.
-  void expire_due();
+  void expire_due(const Command& command);
+  bool expire_next();
+  void expire_all_of(LockIndex index);
+  std::optional<Instant> next_end() const;
   void drop_tombstone(TombstoneIndex index);
 
   // Step 2, one per command.

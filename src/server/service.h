@@ -46,6 +46,9 @@ struct ServiceOptions {
   // everybody's while four times as many are. A renewal is only if it lengthens its lease. Without
   // users each client counts as one (rule 56).
   std::size_t user_backlog = std::size_t{4} << 20U;
+  // At most so many leases end in one turn of the loop, except those of locks that are asked about.
+  // The other clients are served between two turns.
+  std::uint32_t ends_per_turn = 1'024;
   // For tests: the boot clock, which may leap from one call to the next. Nothing is a stall then.
   std::function<base::BootInstant()> now{};
   // For tests: by how much the wall clock is ahead of boot time.

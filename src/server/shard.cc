@@ -49,6 +49,7 @@ Shard::Shard(Recovered recovered, Instant boot, ServiceListener& listener,
       filling_(recovered.last_batch + 1, 1),
       holders_(recovered.holders),
       waiting_ids_(recovered.waiters.begin(), recovered.waiters.end()),
+      ends_left_(options.ends_per_turn),
       quiet_until_(boot + quiet) {
   filling_.writer.add_floor(machine_.floor());
 }
@@ -142,7 +143,7 @@ std::optional<Reply> Shard::refuse_late(const Request& request) {
   const std::string name(acquire->name);
   if (!marks_.is_old(request.client, name, request.issue)) return std::nullopt;
   // The lease of its ticket may end just now, and then the ticket does not count.
-  step(machine::Tick{}, {});
+  step(machine::Tick{acquire->name}, {});
   const auto lock = machine_.inspect(name);
   if (lock) {
     for (const machine::TicketImage& ticket : lock->tickets) {
@@ -190,9 +191,10 @@ Reply Shard::renew(const machine::Renew& renew) {
   if (reply.seq >= renew.seq || length <= Duration::zero()) return reply;
   const Duration left = reply.lease_end - now_;
   if (length > left) return reply;
-  machine::Effects unrecorded;  // The journal's lease lasts as long.
+  // The journal's lease lasts as long, and no other lease ends in this step.
+  machine::Effects unrecorded;
   const machine::Keep same_end{renew.name, renew.id, renew.seq, left, {}};
-  if (held) machine_.apply({now_, same_end}, unrecorded);
+  if (held) machine_.apply({now_, same_end, 0}, unrecorded);
   reply.seq = renew.seq;
   reply.lease = length;
   return reply;
@@ -200,15 +202,15 @@ Reply Shard::renew(const machine::Renew& renew) {
 
 Reply Shard::step(const machine::Action& action, const AcquisitionId& own) {
   effects_.clear();
-  const Reply reply = machine_.apply({now_, action}, effects_);
+  const Reply reply = machine_.apply({now_, action, ends_left_}, effects_);
   // A step admits a bounded number. The rest belongs to the same batch.
-  for (auto next = machine_.next_event(); next && *next <= machine_.now();
-       next = machine_.next_event()) {
-    machine_.apply({machine_.now(), machine::Tick{}}, effects_);
+  while (machine_.admits_more()) {
+    machine_.apply({machine_.now(), machine::Tick{}, 0}, effects_);
   }
   // All changes go into the batch, except a renewal that the next recovery gives anyway.
   const bool renews = std::holds_alternative<machine::Renew>(action);
   for (Effect& effect : effects_) {
+    if (effect.kind == EffectKind::kExpired && ends_left_ > 0) --ends_left_;
     const bool own_extension = renews && effect.kind == EffectKind::kExtended && effect.id == own;
     if (own_extension && effect.lease <= recorded_lease(effect)) continue;
     note(effect, own);
@@ -352,9 +354,9 @@ void Shard::submit_all(Instant boot, const std::vector<Request>& requests,
   const std::size_t before = filling_.writer.size();
   // First the shard foresees what each request would do, and then it applies all of them or none.
   // Nothing comes in between, because one thread does both.
-  step(machine::Tick{}, {});
   Service::AllOrNone all;
   for (std::size_t at = 0; at < requests.size() && !all.refused; ++at) {
+    step(machine::Tick{name_of(requests[at].action)}, {});
     const auto late = refuse_late(requests[at]);
     const Outcome foreseen = late ? late->outcome
                              : asks_otherwise(requests[at])
@@ -418,13 +420,19 @@ void Shard::charge(const Backlog& backlog, std::size_t bytes_before) {
 void Shard::advance(Instant boot) {
   const bool driven = machine_.next_event().has_value() && !options_.now;
   now_ = std::max(machine_.now(), axis_.advance(boot, driven));
+  if (options_.now) ends_left_ = options_.ends_per_turn;  // No tick comes.
 }
 
 void Shard::tick(Instant boot) {
   if (failed_) return;
   advance(boot);
+  ends_left_ = options_.ends_per_turn;
+  end_due({});
+}
+
+void Shard::end_due(std::string_view lock) {
   const auto next = machine_.next_event();
-  if (next && *next <= now_) step(machine::Tick{}, {});
+  if (next && *next <= now_) step(machine::Tick{lock}, {});
 }
 
 std::optional<Instant> Shard::next_tick() const {

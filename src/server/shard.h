@@ -61,7 +61,9 @@ class Shard {
   void kept(machine::Instant boot, const std::string& key, Done<std::optional<KeptText>> done);
   void forget_client(const ClientName& client);
 
-  // Lets what is due expire.
+  // Lets what is due expire, up to ServiceOptions::ends_per_turn; next_tick() is the present then.
+  // Requests end what a tick has left of that number, and everything of their own locks. So no
+  // answer waits for the rest, and while few leases end at once, each step ends all that are over.
   void tick(machine::Instant boot);
   // The boot time at which tick() should be called; nullopt: not before the next request.
   std::optional<machine::Instant> next_tick() const;
@@ -202,6 +204,7 @@ class Shard {
   const ClientPtr& client(const ClientName& name);
   void drop_idle_clients();
   void advance(machine::Instant boot);
+  void end_due(std::string_view lock);
   void look_at_deadline(machine::Instant boot);
   const Backlog& backlog_of(const std::string& user, const ClientName& client);
   void charge(const Backlog& backlog, std::size_t bytes_before);
@@ -243,6 +246,8 @@ class Shard {
   std::size_t backlog_ = 0;
   std::size_t holders_ = 0;
   std::unordered_set<machine::AcquisitionId, HashOfId> waiting_ids_;
+  // So many leases of other locks may end with requests before the next tick.
+  std::uint32_t ends_left_;
   // Memory answers nothing until this turn is committed.
   std::uint64_t sure_after_ = 1;
   std::uint64_t committed_ = 0;

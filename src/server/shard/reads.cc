@@ -26,7 +26,8 @@ std::string place_of(const std::string& key) { return '\n' + key; }
 std::size_t Shard::inspect(Instant boot, const std::string& name, Done<LockSight> done) {
   if (failed_) return done(Error(Errc::kUnavailable, failed_->message())), 0;
   look_at_deadline(boot);
-  tick(boot);
+  advance(boot);
+  end_due(name);
   LockSight found = look(name);
   const std::size_t tickets = found.lock ? found.lock->tickets.size() : 0;
   answer_read(name, std::move(done), std::move(found));
@@ -126,7 +127,10 @@ std::size_t Shard::list(Instant boot, const std::string& prefix, const std::stri
                         std::size_t limit, Done<std::vector<LockSight>> done) {
   if (failed_) return done(Error(Errc::kUnavailable, failed_->message())), 0;
   look_at_deadline(boot);
-  tick(boot);
+  advance(boot);
+  const std::uint32_t left = std::exchange(ends_left_, UINT32_MAX);  // A list may have every lock.
+  end_due({});
+  ends_left_ = left;
   std::size_t tickets = 0;
   std::vector<LockSight> found;
   for (const std::string& name : machine_.names_in_use(prefix, after, limit)) {

@@ -118,7 +118,7 @@ void World::stall() {
     for (const auto& lock : shard_->machine().snapshot().locks) all += lock.tickets.size();
     return all;
   };
-  shard_->tick(boot());
+  while (shard_->next_tick() && *shard_->next_tick() <= boot()) shard_->tick(boot());
   const std::size_t before = tickets();
   now_ += milliseconds(500 + dice_.below(3'000));
   shard_->tick(boot());
@@ -329,8 +329,10 @@ void World::start() {
   }
   compactor_.emplace(*journal_, Compactor::Settings{.bytes = 2'000, .chunk = 300}, disk_.head,
                      recovered->last_batch);
+  ServiceOptions options;
+  options.ends_per_turn = static_cast<std::uint32_t>(1 + disk_.room % 3);
   shard_ = std::make_unique<Shard>(*std::move(recovered), boot(),
-                                   static_cast<ServiceListener&>(*this), ServiceOptions{});
+                                   static_cast<ServiceListener&>(*this), options);
   check_restart();
   for (const auto& [key, version] : kept_told_) read_kept(key);
   auto first = shard_->take_batch();
