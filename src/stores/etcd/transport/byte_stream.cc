@@ -116,13 +116,25 @@ struct ByteStream::Mailbox {
   asio::io_context* io HOLDFAST_GUARDED_BY(mutex) = nullptr;
 };
 
-void ByteStream::connect(const port::Endpoint& server, Connected done) {
-  server_ = server;
-  done_ = std::move(done);
+void ByteStream::connect(const port::Endpoint& server, base::BootInstant by, Connected done) {
   std::error_code no_number;
   const auto address = asio::ip::make_address(server.host, no_number);
-  if (no_number) return look_up();
-  found(Addresses::create(tcp::endpoint(address, server.port), server.host, ""));
+  if (!no_number) {
+    const tcp::endpoint only(address, server.port);
+    return connect(server, Addresses::create(only, server.host, ""), by, std::move(done));
+  }
+  server_ = server;
+  by_ = by;
+  done_ = std::move(done);
+  look_up();
+}
+
+void ByteStream::connect(const port::Endpoint& server, Addresses addresses, base::BootInstant by,
+                         Connected done) {
+  server_ = server;
+  by_ = by;
+  done_ = std::move(done);
+  found(std::move(addresses));
 }
 
 // Asio's own thread for this would make the loop's end wait for the name service.
@@ -158,18 +170,33 @@ void ByteStream::look_up() {
 void ByteStream::found(Addresses addresses) {
   addresses_ = std::move(addresses);
   next_ = addresses_.begin();
+  untried_ = addresses_.size();
   try_next("the host has no address");
 }
 
 void ByteStream::try_next(const std::string& why) {
-  if (next_ == addresses_.end()) return finish(why);
+  if (untried_ == 0) return finish(why);
   std::error_code ignored;
   secure_.reset();
   socket_.close(ignored);
+  start_share();
   socket_.async_connect(*next_++, [self = shared_from_this()](const std::error_code& error) {
     if (self->closed_) return;
-    if (!error) return self->on_socket();
+    if (!error && !self->late_) return self->on_socket();
     self->try_next(std::string(kCannotConnect) + ": " + error.message());
+  });
+}
+
+void ByteStream::start_share() {
+  late_ = false;
+  timer_->stop();
+  const auto now = base::BootClock::now();
+  const auto share = (by_ - now) / static_cast<std::int64_t>(untried_--);
+  if (untried_ == 0) return;
+  timer_->arm_at(now + share, [this] {
+    late_ = true;
+    std::error_code ignored;
+    socket_.close(ignored);  // That ends what is under way on it.
   });
 }
 
@@ -188,7 +215,7 @@ void ByteStream::on_socket() {
   secure_->async_handshake(
       asio::ssl::stream_base::client, [self = shared_from_this()](const std::error_code& error) {
         if (self->closed_) return;
-        if (!error) return self->finish({});
+        if (!error && !self->late_) return self->finish({});
         const long verdict = SSL_get_verify_result(self->secure_->native_handle());
         self->try_next(
             std::string(kNoTls) + ": " +
@@ -196,7 +223,10 @@ void ByteStream::on_socket() {
       });
 }
 
-void ByteStream::finish(const std::string& why) { std::exchange(done_, nullptr)(why); }
+void ByteStream::finish(const std::string& why) {
+  timer_.reset();
+  std::exchange(done_, nullptr)(why);
+}
 
 void ByteStream::read(char* into, std::size_t size, Moved done) {
   auto moved = [self = shared_from_this(), done = std::move(done)](const std::error_code& error,
@@ -231,6 +261,7 @@ bool ByteStream::write(const char* from, std::size_t size, Moved done) {
 void ByteStream::close() {
   closed_ = true;
   done_ = nullptr;
+  timer_.reset();
   if (mailbox_ != nullptr) {
     const base::LocalLock lock(mailbox_->mutex);
     mailbox_->io = nullptr;

@@ -176,7 +176,7 @@ void Http2Link::start(std::chrono::milliseconds connect_timeout, Ended ended) {
   ended_ = std::move(ended);
   connect_by_ = BootClock::now() + connect_timeout;
   arm(connect_by_);
-  bytes_->connect(server_, [weak = weak_from_this()](const std::string& why) {
+  bytes_->connect(server_, connect_by_, [weak = weak_from_this()](const std::string& why) {
     if (const auto self = weak.lock()) self->on_connected(why);
   });
 }

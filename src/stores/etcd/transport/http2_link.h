@@ -78,6 +78,8 @@ class Http2Link : public std::enable_shared_from_this<Http2Link> {
   void start(std::chrono::milliseconds connect_timeout, Ended ended);
   // Whether open() may be called.
   bool usable() const;
+  // Whether it is usable and past connecting, which has a time limit of its own.
+  bool up() const { return state_ == State::kUp && !leaving_; }
   std::uint64_t open(Call call);
   // One more framed message on a streaming call. Does nothing for a call that has ended.
   void write(std::uint64_t number, std::string_view message);

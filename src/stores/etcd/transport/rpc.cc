@@ -78,8 +78,7 @@ class UnaryCall final : public std::enable_shared_from_this<UnaryCall> {
     }
     // A connection that owes an answer is not used again, because it may be dead without notice.
     const bool timed_out = refusal.code == status::kDeadlineExceeded;
-    if (timed_out && base::BootClock::now() - sent_ >= kPatience && link != nullptr &&
-        link->usable()) {
+    if (timed_out && base::BootClock::now() - sent_ >= kPatience && link != nullptr && link->up()) {
       home_.give_up_server(server_);
     }
     if (retries(verdict, timed_out)) return retry(verdict.remedy);
@@ -233,7 +232,7 @@ void Rpc::Impl::keep_alive(std::size_t server, std::int64_t lease, base::BootIns
     const auto refused = [this, server, then, weak = std::weak_ptr(link)](const Refusal& refusal) {
       if (closing_) return;
       const LinkPtr old = weak.lock();
-      if (refusal.code == status::kDeadlineExceeded && old != nullptr && old->usable()) {
+      if (refusal.code == status::kDeadlineExceeded && old != nullptr && old->up()) {
         give_up_server(server);
       }
       then(to_error(refusal, /*reads_only=*/true, name_of(server)));

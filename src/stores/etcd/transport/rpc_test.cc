@@ -5,9 +5,15 @@
 
 #include <cerrno>
 #include <future>
+#include <memory>
+#include <optional>
 #include <system_error>
+#include <utility>
 
+#include <asio/io_context.hpp>
 #include <gtest/gtest.h>
+
+#include "src/stores/etcd/transport/http2_test_server.h"
 
 namespace holdfast::stores::etcd {
 namespace {
@@ -65,6 +71,57 @@ TEST(EtcdRpcTest, AProcessWithoutDescriptorsIsToldSo) {
         << refused.error().message();
   }
   (*rpc)->close();
+}
+
+class PlayedEtcdTest : public testing::Test {
+ protected:
+  ~PlayedEtcdTest() override {
+    if (rpc != nullptr) rpc->close();
+  }
+  void start(std::chrono::milliseconds connect_timeout) {
+    EtcdAddress address;
+    address.connect_timeout = connect_timeout;
+    for (const Http2TestServer* each : {&one, &two}) {
+      address.servers.push_back({"127.0.0.1", each->port()});
+    }
+    rpc = Rpc::make(address).value();
+  }
+  using Answer = Result<wire::RangeResponse>;
+  std::future<Answer> read(std::optional<std::size_t> server = std::nullopt) {
+    const auto answer = std::make_shared<std::promise<Answer>>();
+    rpc->call(wire::RangeRequest(), {base::BootClock::now() + 10s, /*reads_only=*/true, server},
+              Rpc::Then<wire::RangeResponse>(
+                  [answer](Answer got) { answer->set_value(std::move(got)); }));
+    return answer->get_future();
+  }
+  // Runs the servers until it is so.
+  template <typename Condition>
+  bool await(Condition so, std::chrono::milliseconds most = 20s) {
+    const auto until = base::BootClock::now() + most;
+    while (!so() && base::BootClock::now() < until) io.run_one_for(10ms);
+    return so();
+  }
+  bool done(const std::future<Answer>& answer) {
+    return await([&] { return answer.wait_for(0s) == std::future_status::ready; });
+  }
+
+  asio::io_context io{1};
+  Http2TestServer one{io};
+  Http2TestServer two{io};
+  std::unique_ptr<Rpc> rpc;
+};
+
+// A read's attempt has less time than a connection.
+TEST_F(PlayedEtcdTest, AConnectionInTheMakingHasConnectTimeout) {
+  start(8s);
+  auto answer = read();
+  ASSERT_FALSE(await([&] { return one.gone; }, 2s));
+  one.greet();
+  ASSERT_TRUE(await([&] { return one.streams[1].ended; }));
+  one.answer(1, "");
+  ASSERT_TRUE(done(answer));
+  const auto got = answer.get();
+  EXPECT_TRUE(got) << got.error().message();
 }
 
 }  // namespace
