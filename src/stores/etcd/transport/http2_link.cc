@@ -21,6 +21,7 @@ constexpr std::uint32_t kStreamWindow = 1 << 20;
 constexpr std::int32_t kLinkWindow = 16 << 20;
 constexpr std::int32_t kLastStream = 0x7fff'fff0;  // Then the numbers of streams are used up.
 constexpr std::size_t kPrefix = 5;
+constexpr char kServerLeaves[] = "the server ended the connection";
 
 // Deadlines closer together than this share one look.
 constexpr milliseconds kGrain{1};
@@ -73,7 +74,7 @@ struct Http2Link::Callbacks {
   static int on_frame(nghttp2_session*, const nghttp2_frame* frame, void* user) {
     Http2Link& link = link_of(user);
     if (frame->hd.type == NGHTTP2_SETTINGS) link.on_up();
-    if (frame->hd.type == NGHTTP2_GOAWAY) link.leaving_ = true;
+    if (frame->hd.type == NGHTTP2_GOAWAY) link.on_leave();
     const bool last = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
     if (!last || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)) return 0;
     if (Flight* flight = link.flight_of(frame->hd.stream_id)) link.end_call(*flight);
@@ -101,7 +102,9 @@ struct Http2Link::Callbacks {
   static int on_close(nghttp2_session*, std::int32_t stream, std::uint32_t code, void* user) {
     Http2Link& link = link_of(user);
     Flight* const flight = link.flight_of(stream);
-    if (flight == nullptr || flight->done) return 0;
+    if (flight == nullptr) return 0;
+    flight->stream = -1;
+    if (flight->done) return 0;
     flight->refusal = own(status::kUnavailable, "the server broke the call off");
     if (code == NGHTTP2_REFUSED_STREAM) flight->seen = false;
     link.end_call(*flight);
@@ -312,6 +315,16 @@ void Http2Link::on_data(Flight& flight, std::string_view bytes) {
   if (rest.size() < flight.in.size()) flight.in = std::string(rest);
 }
 
+// The server takes no more calls. nghttp2 would keep the queued ones until a stream has ended.
+void Http2Link::on_leave() {
+  leaving_ = true;
+  for (auto& [number, flight] : flights_) {
+    if (flight->seen || flight->done) continue;
+    flight->refusal = own(status::kUnavailable, kServerLeaves);
+    end_call(*flight);
+  }
+}
+
 void Http2Link::end_call(Flight& flight) {
   if (std::exchange(flight.done, true)) return;
   if (!flight.refusal.ours) {
@@ -336,8 +349,7 @@ void Http2Link::tell_due() {
     flights_.erase(found);
     if (ended->stream >= 0 && state_ != State::kEnded) {
       nghttp2_session_set_stream_user_data(session_, ended->stream, nullptr);
-      const bool queued = !ended->seen && ended->refusal.code == status::kDeadlineExceeded;
-      if (queued || nghttp2_session_get_stream_local_close(session_, ended->stream) >= 0) {
+      if (!ended->seen || nghttp2_session_get_stream_local_close(session_, ended->stream) >= 0) {
         nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, ended->stream, NGHTTP2_CANCEL);
       }
     }
@@ -476,8 +488,8 @@ void Http2Link::leave_when_idle() {
 
 // Either the server has said that it leaves, or nghttp2 does not accept what it said.
 void Http2Link::end_session() {
-  const std::string why = leaving_ ? "the server ended the connection"
-                                   : "the server does not speak HTTP/2 as it should";
+  const std::string why =
+      leaving_ ? kServerLeaves : "the server does not speak HTTP/2 as it should";
   const bool early = state_ == State::kGreeting;
   fail(own(status::kUnavailable, early ? kCannotConnect + (": " + why) : why));
 }

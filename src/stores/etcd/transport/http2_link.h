@@ -94,7 +94,7 @@ class Http2Link : public std::enable_shared_from_this<Http2Link> {
   struct Flight {
     Call call;
     std::uint64_t number = 0;
-    std::int32_t stream = -1;
+    std::int32_t stream = -1;  // Negative: none yet, or it is closed.
     std::size_t out_sent = 0;
     bool seen = false;  // The server may have seen a part of it.
     bool done = false;  // Its end is due.
@@ -126,6 +126,7 @@ class Http2Link : public std::enable_shared_from_this<Http2Link> {
   base::BootInstant check_silence(base::BootInstant now);
   void on_data(Flight& flight, std::string_view bytes);
   void on_header(Flight& flight, std::string_view name, std::string_view value);
+  void on_leave();
   void end_call(Flight& flight);
   void leave_when_idle();
   void end_session();

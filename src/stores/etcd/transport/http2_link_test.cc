@@ -149,8 +149,7 @@ TEST_F(Http2LinkTest, AServerThatLeavesAnswersWhatItTook) {
   const Outcome& taken = ask("1");
   const Outcome& left = ask("2");
   ASSERT_TRUE(asked(1) && asked(3));
-  nghttp2_submit_goaway(server.session, NGHTTP2_FLAG_NONE, 1, NGHTTP2_NO_ERROR, nullptr, 0);
-  server.flush();
+  server.leave(1);
   ASSERT_TRUE(over(left));
   EXPECT_TRUE(left.unsent());
   EXPECT_FALSE(link->usable());
@@ -396,6 +395,26 @@ TEST_F(Http2LinkTest, CallsAboveTheServersLimitWaitTheirTurn) {
   ASSERT_TRUE(over(first) && over(last));
   EXPECT_TRUE(first.ok() && last.ok());
   EXPECT_EQ(server.streams.count(3), 0U);
+}
+
+TEST_F(Http2LinkTest, CallsThatWaitTheirTurnDoNotWaitForAServerThatLeaves) {
+  server.greet({{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1}});
+  start();
+  const Outcome& taken = ask("1");
+  const Outcome& queued = ask("2");
+  const Outcome& dropped = ask("3");
+  ASSERT_TRUE(asked(1));
+  link->drop(dropped.number);
+  server.leave(1);
+  ASSERT_TRUE(over(queued));
+  EXPECT_TRUE(queued.unsent());
+  EXPECT_EQ(queued.ends[0].code, status::kUnavailable);
+  EXPECT_FALSE(ended);
+  server.answer(1, "late");
+  ASSERT_TRUE(link_over());
+  EXPECT_TRUE(taken.ok());
+  EXPECT_TRUE(dropped.ends.empty());
+  EXPECT_EQ(server.streams.size(), 1U);
 }
 
 TEST_F(Http2LinkTest, TheServersPingIsAnsweredWithoutARequest) {

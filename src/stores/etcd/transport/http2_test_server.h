@@ -54,13 +54,12 @@ class Http2TestServer {
 
   explicit Http2TestServer(asio::io_context& io)
       : acceptor_(io, {asio::ip::address_v4::loopback(), 0}), socket_(io) {
-    acceptor_.async_accept(socket_, [this](std::error_code error) {
-      if (error) return;
-      socket_.set_option(tcp::no_delay(true));
-      accepted = true;
-      read();
-      pump();
-    });
+    accept();
+  }
+  // The next connection to the port of that one, which has had its own.
+  explicit Http2TestServer(Http2TestServer& before)
+      : acceptor_(std::move(before.acceptor_)), socket_(acceptor_.get_executor()) {
+    accept();
   }
   ~Http2TestServer() { nghttp2_session_del(session); }
 
@@ -107,6 +106,10 @@ class Http2TestServer {
   void refuse(std::int32_t id, const Headers& headers) {
     const auto all = as_nv(headers);
     nghttp2_submit_response(session, id, all.data(), all.size(), nullptr);
+    flush();
+  }
+  void leave(std::int32_t last) {
+    nghttp2_submit_goaway(session, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, nullptr, 0);
     flush();
   }
   void reset(std::int32_t id, std::uint32_t code) {
@@ -182,6 +185,15 @@ class Http2TestServer {
     nghttp2_session_mem_recv(session, reinterpret_cast<const std::uint8_t*>(bytes.data()),
                              bytes.size());
     flush();
+  }
+  void accept() {
+    acceptor_.async_accept(socket_, [this](std::error_code error) {
+      if (error) return;
+      socket_.set_option(tcp::no_delay(true));
+      accepted = true;
+      read();
+      pump();
+    });
   }
   void read() {
     socket_.async_read_some(asio::buffer(in_), [this](std::error_code error, std::size_t size) {

@@ -81,20 +81,22 @@ class UnaryCall final : public std::enable_shared_from_this<UnaryCall> {
     if (timed_out && base::BootClock::now() - sent_ >= kPatience && link != nullptr && link->up()) {
       home_.give_up_server(server_);
     }
-    if (retries(verdict, timed_out)) return retry(verdict.remedy);
+    if (retries(refusal, verdict, timed_out)) return retry(verdict.remedy);
     // Where the next server was to help, none did.
     if (verdict.remedy != Remedy::kNextServer) asked_ = {server_};
     then_(to_error(refusal, how_.reads_only, home_.names_of(asked_)));
   }
 
-  bool retries(const Verdict& verdict, bool timed_out) {
+  bool retries(const Refusal& refusal, const Verdict& verdict, bool timed_out) {
     if (verdict.remedy == Remedy::kNextServer && !how_.server) home_.leave(server_);
     if (base::BootClock::now() >= how_.deadline) return false;
     if (verdict.remedy == Remedy::kLogInAgain) {
       return path_ != kAuthenticate && home_.has_login() && ++logins_ <= 2;
     }
+    // A server that leaves may be the only one, and take the call on its next connection.
+    const std::size_t most = std::max<std::size_t>(home_.servers(), refusal.unsent ? 2 : 1);
     return verdict.remedy == Remedy::kNextServer && verdict.code == Errc::kUnavailable &&
-           !how_.server && (timed_out || ++tries_ <= home_.servers());
+           !how_.server && (timed_out || ++tries_ <= most);
   }
 
   void retry(Remedy remedy) {

@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <future>
 #include <memory>
-#include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <asio/io_context.hpp>
 #include <gtest/gtest.h>
@@ -78,21 +78,32 @@ class PlayedEtcdTest : public testing::Test {
   ~PlayedEtcdTest() override {
     if (rpc != nullptr) rpc->close();
   }
-  void start(std::chrono::milliseconds connect_timeout) {
+  void start(const std::vector<const Http2TestServer*>& servers,
+             std::chrono::milliseconds connect_timeout = 3s) {
     EtcdAddress address;
     address.connect_timeout = connect_timeout;
-    for (const Http2TestServer* each : {&one, &two}) {
+    for (const Http2TestServer* each : servers) {
       address.servers.push_back({"127.0.0.1", each->port()});
     }
     rpc = Rpc::make(address).value();
   }
   using Answer = Result<wire::RangeResponse>;
-  std::future<Answer> read(std::optional<std::size_t> server = std::nullopt) {
+  std::future<Answer> ask(bool reads_only = false) {
     const auto answer = std::make_shared<std::promise<Answer>>();
-    rpc->call(wire::RangeRequest(), {base::BootClock::now() + 10s, /*reads_only=*/true, server},
+    rpc->call(wire::RangeRequest(), {base::BootClock::now() + 20s, reads_only},
               Rpc::Then<wire::RangeResponse>(
                   [answer](Answer got) { answer->set_value(std::move(got)); }));
     return answer->get_future();
+  }
+  // One call is at the first server, and the second waits for its end.
+  void ask_twice() {
+    one.greet({{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1}});
+    first = ask();
+    second = ask();
+    ASSERT_TRUE(asked(one));
+  }
+  bool asked(Http2TestServer& server) {
+    return await([&] { return server.streams[1].ended; });
   }
   // Runs the servers until it is so.
   template <typename Condition>
@@ -101,27 +112,52 @@ class PlayedEtcdTest : public testing::Test {
     while (!so() && base::BootClock::now() < until) io.run_one_for(10ms);
     return so();
   }
-  bool done(const std::future<Answer>& answer) {
-    return await([&] { return answer.wait_for(0s) == std::future_status::ready; });
+  bool succeeds(std::future<Answer>& answer) {
+    return await([&] { return answer.wait_for(0s) == std::future_status::ready; }) && answer.get();
   }
 
   asio::io_context io{1};
   Http2TestServer one{io};
   Http2TestServer two{io};
+  std::future<Answer> first;
+  std::future<Answer> second;
   std::unique_ptr<Rpc> rpc;
 };
 
 // A read's attempt has less time than a connection.
 TEST_F(PlayedEtcdTest, AConnectionInTheMakingHasConnectTimeout) {
-  start(8s);
-  auto answer = read();
+  start({&one, &two}, 8s);
+  first = ask(/*reads_only=*/true);
   ASSERT_FALSE(await([&] { return one.gone; }, 2s));
   one.greet();
-  ASSERT_TRUE(await([&] { return one.streams[1].ended; }));
+  ASSERT_TRUE(asked(one));
   one.answer(1, "");
-  ASSERT_TRUE(done(answer));
-  const auto got = answer.get();
-  EXPECT_TRUE(got) << got.error().message();
+  EXPECT_TRUE(succeeds(first));
+}
+
+TEST_F(PlayedEtcdTest, ACallThatWaitsAtAServerThatLeavesMovesToTheNext) {
+  start({&one, &two});
+  ask_twice();
+  two.greet();
+  one.leave(1);
+  ASSERT_TRUE(asked(two));
+  two.answer(1, "");
+  EXPECT_TRUE(succeeds(second));
+  one.answer(1, "");
+  EXPECT_TRUE(succeeds(first));
+}
+
+TEST_F(PlayedEtcdTest, ACallThatWaitsAtTheOnlyServerMovesToItsNextConnection) {
+  start({&one});
+  ask_twice();
+  Http2TestServer next(one);
+  next.greet();
+  one.leave(1);
+  ASSERT_TRUE(asked(next));
+  next.answer(1, "");
+  EXPECT_TRUE(succeeds(second));
+  one.answer(1, "");
+  EXPECT_TRUE(succeeds(first));
 }
 
 }  // namespace
