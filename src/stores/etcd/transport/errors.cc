@@ -20,6 +20,12 @@ constexpr std::string_view kOutOfSpace = "database space exceeded";
 
 // The first matching row counts, so special rows come before general ones.
 constexpr Row kTable[] = {
+    // It comes first, because its text holds words of the other side.
+    {kNoGrpc,
+     {Errc::kOutcomeUnknown, Remedy::kNextServer, false,
+      "a web server or a proxy answered, not etcd: check that the URL names etcd's client port, "
+      "and that a proxy before it passes gRPC on"},
+     /*ours=*/true},
     {kNoTls,
      {Errc::kUnavailable, Remedy::kNextServer, false,
       "no TLS with the server: check tls_ca, tls_name, tls_cert, and that it speaks TLS"},

@@ -41,6 +41,7 @@ struct Refusal {
 inline constexpr char kCannotLookUp[] = "cannot look up the host";
 inline constexpr char kCannotConnect[] = "cannot connect";
 inline constexpr char kNoTls[] = "TLS failed";
+inline constexpr char kNoGrpc[] = "HTTP status ";
 inline constexpr char kTooLong[] = "the answer is too long";
 
 enum class Remedy {

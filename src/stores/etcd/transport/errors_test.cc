@@ -44,6 +44,17 @@ TEST(EtcdErrorsTest, OnlyThisSideCutsAnAnswerOff) {
   EXPECT_FALSE(is_too_large({status::kResourceExhausted, kTooLong}));
 }
 
+TEST(EtcdErrorsTest, AWebServersAnswerIsToldAsSuch) {
+  const Refusal page{status::kUnknown, std::string(kNoGrpc) + "200, content-type text/html", false,
+                     /*ours=*/true};
+  // A proxy may have passed the request on.
+  EXPECT_EQ(judge(page, /*reads_only=*/false).code, Errc::kOutcomeUnknown);
+  EXPECT_EQ(judge(page, /*reads_only=*/true).code, Errc::kUnavailable);
+  const std::string message = to_error(page, true, "etcd://h:80").message();
+  EXPECT_NE(message.find("not etcd"), std::string::npos) << message;
+  EXPECT_NE(message.find("text/html"), std::string::npos) << message;
+}
+
 TEST(EtcdErrorsTest, RightsAndLogInAreToldApart) {
   EXPECT_EQ(code_of(3, "etcdserver: authentication failed, invalid user ID or password"),
             Errc::kPermissionDenied);

@@ -284,7 +284,12 @@ void Http2Link::drop(std::uint64_t number) {
 }
 
 void Http2Link::on_header(Flight& flight, std::string_view name, std::string_view value) {
+  if (flight.done) return;
   if (name == ":status") flight.http_status = number_of(value);
+  if (name == "content-type" && !value.starts_with("application/grpc")) {
+    flight.refusal = own(status::kUnknown, kNoGrpc + ("200, content-type " + std::string(value)));
+    return end_call(flight);
+  }
   if (name == "grpc-message") flight.said = value.substr(0, kMostOfText);
   if (name == "grpc-status") flight.refusal = {number_of(value), {}};
 }
@@ -330,7 +335,7 @@ void Http2Link::end_call(Flight& flight) {
   if (!flight.refusal.ours) {
     flight.refusal.text = decoded(flight.said);
   } else if (flight.http_status != 0 && flight.http_status != 200) {
-    flight.refusal.text = "HTTP status " + std::to_string(flight.http_status);
+    flight.refusal.text = kNoGrpc + std::to_string(flight.http_status);
   }
   due_.push_back({flight.number, {}, /*ends=*/true});
 }

@@ -325,6 +325,27 @@ TEST_F(Http2LinkTest, TheServersStatusIsRead) {
   EXPECT_EQ(refusal.code, status::kUnknown);
 }
 
+TEST_F(Http2LinkTest, AnAnswerThatIsNoGrpcIsToldAtOnce) {
+  server.greet();
+  start();
+  const Outcome& page = ask("1");
+  const Outcome& error = ask("2");
+  const Outcome& grpc = ask("3");
+  ASSERT_TRUE(asked(1) && asked(3) && asked(5));
+  server.begin(1, {{":status", "200"}, {"content-type", "text/html"}, {"grpc-status", "0"}});
+  server.begin(3, {{":status", "502"}, {"content-type", "text/html"}});
+  server.begin(5, {{":status", "200"}, {"content-type", "application/grpc+proto"}});
+  ASSERT_TRUE(over(page) && over(error));
+  EXPECT_TRUE(page.failed(status::kUnknown) && error.failed(status::kUnknown));
+  EXPECT_TRUE(page.ends[0].ours && error.ends[0].ours);
+  EXPECT_EQ(page.ends[0].text, "HTTP status 200, content-type text/html");
+  EXPECT_EQ(error.ends[0].text, "HTTP status 502");
+  server.say(5, message("answer"));
+  server.end(5);
+  ASSERT_TRUE(over(grpc));
+  EXPECT_TRUE(grpc.ok());
+}
+
 TEST_F(Http2LinkTest, AStreamSendsWhatWasWrittenBeforeAndAfterTheGreeting) {
   start();
   const Outcome& call = open({.out = message("a"), .streams = true});
