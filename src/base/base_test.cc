@@ -14,6 +14,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -379,6 +380,20 @@ TEST(ThreadTest, OursTakeNoSignals) {
   }
   EXPECT_TRUE(ours);
   EXPECT_FALSE(base::on_library_thread());
+  sigset_t mine;
+  pthread_sigmask(SIG_SETMASK, nullptr, &mine);
+  EXPECT_EQ(sigismember(&mine, SIGTERM), 0);
+}
+
+TEST(ThreadTest, AThreadThatCannotBeMadeBlocksNoSignals) {
+  pthread_attr_t usual;
+  pthread_attr_t endless;
+  pthread_getattr_default_np(&usual);
+  pthread_getattr_default_np(&endless);
+  pthread_attr_setstacksize(&endless, std::size_t{1} << 60);
+  ASSERT_EQ(pthread_setattr_default_np(&endless), 0);
+  EXPECT_THROW(base::start_thread("holdfast-test", [] {}), std::system_error);
+  pthread_setattr_default_np(&usual);
   sigset_t mine;
   pthread_sigmask(SIG_SETMASK, nullptr, &mine);
   EXPECT_EQ(sigismember(&mine, SIGTERM), 0);
