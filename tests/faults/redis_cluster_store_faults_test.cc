@@ -4,6 +4,7 @@
 
 #include "tests/faults/redis_harness.h"
 #include "tests/support/eventually.h"
+#include "tests/support/no_descriptors.h"
 #include "tests/support/redis_cluster.h"
 
 namespace holdfast::faults {
@@ -207,6 +208,37 @@ TEST_F(RedisClusterFailoverTest, AReplicaPromotedInMidMoveForgetsTheLocksThatHav
   })) << other.journal().all();
   EXPECT_NE(loss.await(), 0) << one.journal().all();
   EXPECT_TRUE(eventually([&] { return second->release().has_value(); }));
+}
+
+// The client has no connections to the replicas yet, so it makes objects for them when it looks
+// for the new owner.
+TEST_F(RedisClusterFailoverTest, WithoutDescriptorsAClientWaitsUntilThereAreSome) {
+  RedisCluster redis({.replicas = 1, .node_timeout = 2s, .full_coverage = false});
+  const int slot = redis.slot_of(key_of("a"));
+  const std::size_t before = redis.owner(slot);
+  Peer one(redis.url());
+  Lease lease = one.hold("a", 60s);
+  redis.await_replicas(before);
+  {
+    const support::NoDescriptors none;
+    redis.node(before).kill9();
+    ASSERT_TRUE(one.journal().wait_for("the connection is lost", 20s)) << one.journal().all();
+    std::this_thread::sleep_for(1s);
+  }
+  redis.await_other_owner(slot, before);
+  EXPECT_TRUE(eventually([&] { return lease.renew().has_value() || !lease.held(); }));
+  EXPECT_TRUE(lease.held()) << one.journal().all();
+}
+
+TEST_F(RedisClusterStoreTest, WithoutDescriptorsConnectingFails) {
+  const std::string url = cluster().url("open_timeout=300ms");
+  EXPECT_TRUE(Client::connect(url));
+  for (int spare = 0; spare < 40; spare += 3) {
+    const support::NoDescriptors none(spare);
+    const auto client = Client::connect(url);
+    if (client) continue;
+    EXPECT_EQ(client.error().code(), Errc::kUnavailable) << client.error().message();
+  }
 }
 
 TEST_F(RedisClusterFailoverTest, AHandoverWithoutLossIsFollowed) {

@@ -1,6 +1,7 @@
 // A fail-over under Sentinel, made with real servers: what must hold, and what may be lost.
 #include "tests/faults/redis_harness.h"
 #include "tests/support/eventually.h"
+#include "tests/support/no_descriptors.h"
 #include "tests/support/redis_sentinels.h"
 
 namespace holdfast::faults {
@@ -48,6 +49,32 @@ TEST_F(RedisSentinelFaultsTest, HoldersAndWaitersFollowTheKillOfThePrimary) {
   EXPECT_GT(next.token(), lease.token());
   EXPECT_FALSE(loss.told());
   EXPECT_TRUE(next.release());
+}
+
+TEST_F(RedisSentinelFaultsTest, WithoutDescriptorsAClientWaitsUntilThereAreSome) {
+  RedisSentinels redis;
+  Peer one(redis.url());
+  Lease lease = one.hold("a", 60s);
+  await_replication(redis);
+  const std::size_t before = redis.primary_index();
+  {
+    const support::NoDescriptors none;
+    redis.server(before).kill9();
+    EXPECT_TRUE(one.journal().wait_for("the primary is now", 30s)) << one.journal().all();
+  }
+  EXPECT_TRUE(renews(lease)) << one.journal().all();
+}
+
+TEST_F(RedisSentinelFaultsTest, WithoutDescriptorsConnectingFails) {
+  RedisSentinels redis;
+  const std::string url = redis.url("open_timeout=300ms");
+  EXPECT_TRUE(Client::connect(url));
+  for (int spare = 0; spare < 40; spare += 3) {
+    const support::NoDescriptors none(spare);
+    const auto client = Client::connect(url);
+    if (client) continue;
+    EXPECT_EQ(client.error().code(), Errc::kUnavailable) << client.error().message();
+  }
 }
 
 // The old primary is only paused. It still believes that it is one when it goes on.

@@ -1,8 +1,5 @@
 #include "src/stores/etcd/transport/rpc.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <future>
 #include <memory>
@@ -14,27 +11,13 @@
 #include <gtest/gtest.h>
 
 #include "src/stores/etcd/transport/http2_test_server.h"
+#include "tests/support/no_descriptors.h"
 
 namespace holdfast::stores::etcd {
 namespace {
 
 using namespace std::chrono_literals;
-
-// While it lives the process gets no further descriptor, but for the spare ones.
-class NoDescriptors {
- public:
-  explicit NoDescriptors(int spare = 0) {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    const int next = ::dup(0);
-    ::close(next);
-    const rlimit none{static_cast<rlim_t>(next + spare), before_.rlim_max};
-    ::setrlimit(RLIMIT_NOFILE, &none);
-  }
-  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
-};
+using support::NoDescriptors;
 
 TEST(EtcdRpcTest, WithoutDescriptorsForItsTimersItsLoopEnds) {
   EtcdAddress address;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 #include <asio/post.hpp>
@@ -52,19 +53,33 @@ Cluster::Cluster(asio::io_context& io, RemotePtr remote, const Requests& request
 
 // --- Nodes.
 
-Cluster::Node& Cluster::node_at(const NodeAddress& at, const Node& told_by) {
+Result<Cluster::Node*> Cluster::node_at(const NodeAddress& at, const Node& told_by) {
   const bool by_name = !at.name.empty() && (remote_->address.tls || at.host.empty());
   const std::string& host = by_name ? at.name : at.host;
   return node_at(host.empty() ? told_by.server->remote().address.host : host, at.port);
 }
 
-Cluster::Node& Cluster::node_at(const std::string& host, std::uint16_t port) {
-  const base::LocalLock lock(nodes_mutex_);
+Result<Cluster::Node*> Cluster::node_at(const std::string& host, std::uint16_t port) {
   const std::string key = port::Endpoint{host, port}.text();
-  std::unique_ptr<Node>& place = nodes_[key];
-  if (place != nullptr) return *place;
+  const auto known = [&]() -> Node* {
+    const base::LocalLock lock(nodes_mutex_);
+    const auto found = nodes_.find(key);
+    return found == nodes_.end() ? nullptr : found->second.get();
+  };
+  if (Node* const node = known()) return node;
+  // Without the mutex, because connections that go wait for the loop.
+  try {
+    auto made = make_node(host, port);
+    made->key = key;
+    const base::LocalLock lock(nodes_mutex_);
+    return nodes_.try_emplace(key, std::move(made)).first->second.get();
+  } catch (const std::system_error& error) {
+    return Error(Errc::kUnavailable, where_ + ": cannot connect to " + key + ": " + error.what());
+  }
+}
+
+std::unique_ptr<Cluster::Node> Cluster::make_node(const std::string& host, std::uint16_t port) {
   auto node = std::make_unique<Node>();
-  node->key = key;
   auto remote = std::make_shared<Remote>(*remote_);
   remote->address.host = host;
   remote->address.port = port;
@@ -80,8 +95,7 @@ Cluster::Node& Cluster::node_at(const std::string& host, std::uint16_t port) {
       std::move(remote),
       Connections::Setup{io_, requests_, std::move(confirmation), channel_of(requests_.client()),
                     events_of(*node), events_.on_alarm});
-  place = std::move(node);
-  return *place;
+  return node;
 }
 
 std::vector<Cluster::Node*> Cluster::all_nodes() const {
@@ -105,7 +119,7 @@ void Cluster::with_all(std::function<void(const std::vector<Connections*>&)> the
     if (self->shut_) return then({});
     for (Connections* each : self->owners()) all.insert(each);
     for (const NodeAddress& each : self->known_) {
-      all.insert(self->node_at(each, self->node_of(0)).server.get());
+      if (auto node = self->node_at(each, self->node_of(0))) all.insert((*node)->server.get());
     }
     then({all.begin(), all.end()});
   });
@@ -136,14 +150,20 @@ Result<void> Cluster::open(BootInstant deadline) {
   const base::LocalLock lock(opening->mutex);
   opening->unanswered = remote_->address.nodes.size();
   on_loop([this, opening] {
+    const auto note = [opening](const Result<void>& learned) {
+      const base::LocalLock inner(opening->mutex);
+      --opening->unanswered;
+      opening->mapped = opening->mapped || learned;
+      if (!learned && !opening->failure) opening->failure = learned.error();
+      opening->changed.notify_all();
+    };
     for (const port::Endpoint& each : remote_->address.nodes) {
-      learn(node_at(each.host, each.port), std::nullopt, [opening](const Result<void>& learned) {
-        const base::LocalLock inner(opening->mutex);
-        --opening->unanswered;
-        opening->mapped = opening->mapped || learned;
-        if (!learned && !opening->failure) opening->failure = learned.error();
-        opening->changed.notify_all();
-      });
+      auto node = node_at(each.host, each.port);
+      if (!node) {
+        note(node.error());
+      } else {
+        learn(**node, std::nullopt, note);
+      }
     }
   });
   while (!opening->mapped && opening->unanswered > 0) {
@@ -247,15 +267,17 @@ void Cluster::redirected(const CallPtr& call, Node& node, const std::string& tex
   if (moved && &node_of(call->slot) != &node) {
     return send(call, node_of(call->slot), Connections::Prefix::kNone);
   }
+  // A confirmation needs a connection of its own, to which no ASKING goes: it waits for the move.
+  const bool confirms = call->confirmed && node.server->confirms();
+  auto next = to && (moved || !confirms) ? node_at(*to, node) : Result<Node*>(nullptr);
+  if (!next) return call->done(next.error(), {});
   if (moved && to) {
-    return learn(node_at(*to, node), call->slot, [this, call, &node](const Result<void>&) {
+    return learn(**next, call->slot, [this, call, &node](const Result<void>&) {
       if (&node_of(call->slot) == &node) return resend_after(kPause, call);
       send(call, node_of(call->slot), Connections::Prefix::kNone);
     });
   }
-  // A confirmation needs a connection of its own, to which no ASKING goes: it waits for the move.
-  const bool confirms = call->confirmed && node.server->confirms();
-  if (asks && to && !confirms) return send(call, node_at(*to, node), Connections::Prefix::kAsking);
+  if (*next != nullptr) return send(call, **next, Connections::Prefix::kAsking);
   if (confirms) --call->redirections;
   if (text.starts_with("CLUSTERDOWN")) suspect();
   resend_after(kPause, call);
@@ -292,7 +314,7 @@ void Cluster::learn(Node& node, std::optional<std::uint16_t> claimed, Then then)
     } else if (const auto view = parse_cluster_nodes(reply->text); !view) {
       learned = view.error();
     } else if (!shut_) {
-      adopt(*view, node);
+      learned = adopt(*view, node);
     }
     if (learned && !mapped_) {
       learned = Error(Errc::kUnavailable, node.server->where() + ": no slots are assigned");
@@ -318,14 +340,20 @@ bool Cluster::take_slot(std::uint16_t slot, Node& node, std::uint64_t epoch, boo
   return before != nullptr;
 }
 
-void Cluster::adopt(const std::vector<ClusterNode>& view, Node& told_by) {
+Result<void> Cluster::adopt(const std::vector<ClusterNode>& view, Node& told_by) {
+  Result<void> adopted;
   std::set<std::uint16_t> changed;
   std::vector<NodeAddress> known;
   Node* any = nullptr;
   for (const ClusterNode& each : view) {
     if (!each.failed) known.push_back(each.at);
     if (!each.is_primary || each.slots.empty()) continue;
-    Node& node = node_at(each.at, told_by);
+    auto found = node_at(each.at, told_by);
+    if (!found) {
+      adopted = found.error();
+      continue;
+    }
+    Node& node = **found;
     any = &node;
     for (const auto& [first, last] : each.slots) {
       for (unsigned int slot = first; slot <= last; ++slot) {
@@ -337,7 +365,7 @@ void Cluster::adopt(const std::vector<ClusterNode>& view, Node& told_by) {
     }
   }
   if (!known.empty()) known_ = std::move(known);
-  if (any == nullptr) return;
+  if (any == nullptr) return adopted;
   // A slot without an owner is asked for anywhere: the server says who has it, or that nobody has.
   for (Slot& each : slots_) {
     Node* none = nullptr;
@@ -346,6 +374,7 @@ void Cluster::adopt(const std::vector<ClusterNode>& view, Node& told_by) {
   const bool first = !std::exchange(mapped_, true);
   if (first || !changed.empty()) after_changes(changed);
   if (first) poll();
+  return adopted;
 }
 
 void Cluster::after_changes(const std::set<std::uint16_t>& changed) {
@@ -409,8 +438,8 @@ void Cluster::poll() {
       known.push_back({each.host, each.port});
     }
     for (const NodeAddress& each : known) {
-      Node& node = node_at(each, any);
-      if (!node.primary->retired()) learn(node, std::nullopt, ignore);
+      auto node = node_at(each, any);
+      if (node && !(*node)->primary->retired()) learn(**node, std::nullopt, ignore);
     }
   } else if (!hurries) {
     const std::vector<Node*> nodes = all_nodes();

@@ -124,8 +124,10 @@ class Cluster final : public std::enable_shared_from_this<Cluster> {
   Node& node_of(std::uint16_t slot) const noexcept {
     return *slots_[slot].owner.load(std::memory_order_acquire);
   }
-  Node& node_at(const NodeAddress& at, const Node& told_by);
-  Node& node_at(const std::string& host, std::uint16_t port);
+  // Errors: kUnavailable (no descriptor for the timers of its connections).
+  Result<Node*> node_at(const NodeAddress& at, const Node& told_by);
+  Result<Node*> node_at(const std::string& host, std::uint16_t port);
+  std::unique_ptr<Node> make_node(const std::string& host, std::uint16_t port);
   std::vector<Node*> all_nodes() const;
   Subscriber::Events events_of(Node& node);
 
@@ -136,7 +138,8 @@ class Cluster final : public std::enable_shared_from_this<Cluster> {
   void resend_after(std::chrono::milliseconds pause, const CallPtr& call);
 
   void learn(Node& node, std::optional<std::uint16_t> claimed, Then then);
-  void adopt(const std::vector<ClusterNode>& view, Node& told_by);
+  // Errors: those of node_at(); the rest of the view is adopted.
+  Result<void> adopt(const std::vector<ClusterNode>& view, Node& told_by);
   bool take_slot(std::uint16_t slot, Node& node, std::uint64_t epoch, bool agreed);
   void after_changes(const std::set<std::uint16_t>& changed);
   void choose_confirmation_keys();

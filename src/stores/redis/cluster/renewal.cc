@@ -118,10 +118,16 @@ void Cluster::follow(Renewal& renewal, std::size_t index, Node& node,
       Error(Errc::kUnavailable, where_ + ": the slot of the lock is moving: retry");
   const auto to = moved || asks ? redirected_to(redirection)
                                 : Result<NodeAddress>(Error(Errc::kUnavailable, ""));
-  if (asks && to) return renewal.ask(node_at(*to, node), How::kAfterAsk, index);
-  if (moved && to && &node_of(slot) == &node) {
+  const bool learns = moved && &node_of(slot) == &node;
+  if (to && (asks || learns)) {
+    auto next = node_at(*to, node);
+    if (!next) {
+      renewal.states[index] = next.error();
+      return;
+    }
+    if (asks) return renewal.ask(**next, How::kAfterAsk, index);
     const BootInstant most = BootClock::now() + kLongestLearning;
-    learn_and_wait(node_at(*to, node), slot, std::min(renewal.deadline, most));
+    learn_and_wait(**next, slot, std::min(renewal.deadline, most));
   }
   renewal.pauses = renewal.pauses || &node_of(slot) == &node;
   renewal.ask(node_of(slot), How::kAlone, index);

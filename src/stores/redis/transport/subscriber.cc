@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <deque>
 #include <set>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -33,6 +35,12 @@ using base::BootInstant;
 // A handoff between threads of one client takes half of it with a server near by.
 constexpr std::chrono::microseconds kLooksForPush(200);
 
+int make_event_fd() {
+  const int fd = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (fd < 0) throw std::system_error(errno, std::generic_category(), "cannot make an event");
+  return fd;
+}
+
 }  // namespace
 
 // Everything except ensure(), close(), confirmed() and the push reader runs on the loop.
@@ -53,7 +61,7 @@ class Subscriber::Impl final : public LinkOwner,
         timing_(timing),
         link_(std::make_shared<LoopLink>(io, std::move(remote), *this, ReplyLimits{})),
         timer_(io),
-        nudged_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+        nudged_(make_event_fd()) {}
   ~Impl() override { ::close(nudged_); }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
