@@ -38,9 +38,7 @@ EtcdBackend::EtcdBackend(EtcdAddress address, std::unique_ptr<Rpc> rpc,
       address_(std::move(address)),
       loop_(context.loop),
       rpc_(std::move(rpc)),
-      session_(std::make_unique<StoreSession>(*rpc_, *context.io, keys_, address_.session_ttl,
-                                              context.owner)),
-      delays_(*context.io) {}
+      session_(std::make_unique<StoreSession>(*rpc_, keys_, address_.session_ttl, context.owner)) {}
 
 EtcdBackend::~EtcdBackend() {
   if (rpc_) rpc_->close();
@@ -76,7 +74,7 @@ void EtcdBackend::when_settled(BootInstant deadline,
                                std::function<void(const Result<void>&)> then) {
   if (!unsettled_) return then({});
   settling_.emplace_back(deadline, std::move(then));
-  delays_.after(std::max(deadline - BootClock::now(), BootInstant::duration::zero()),
+  rpc_->after(std::max(deadline - BootClock::now(), BootInstant::duration::zero()),
                 [this] { give_up_late(); });
   fence();
 }
@@ -92,7 +90,7 @@ void EtcdBackend::fence() {
                     const bool passing = !done && detail::is_transient(done.error().code());
                     if (!passing) return tell_settled(done);
                     unsettled_by_ = done.error().message();
-                    delays_.after(kBetweenFences, [this] { fence(); });
+                    rpc_->after(kBetweenFences, [this] { fence(); });
                   }));
 }
 
@@ -301,7 +299,6 @@ void EtcdBackend::probe(BootInstant deadline, Done<std::vector<Finding>> done) {
 }
 
 void EtcdBackend::close(BootInstant deadline) {
-  delays_.close();
   session_->close(deadline);
   rpc_->close();
   // The backend is destroyed next, but earlier answers may still be in the loop's queue. They run

@@ -24,7 +24,6 @@
 #include "src/stores/etcd/per_lock_order.h"
 #include "src/stores/etcd/requests.h"
 #include "src/stores/etcd/store_session.h"
-#include "src/stores/etcd/transport/delays.h"
 #include "src/stores/etcd/transport/rpc.h"
 #include "src/stores/etcd/url.h"
 
@@ -185,7 +184,6 @@ class EtcdBackend : public contend::Backend {
   bool fencing_ = false;
   std::string unsettled_by_;  // The last failed fence's reason.
   std::vector<std::pair<BootInstant, std::function<void(const Result<void>&)>>> settling_;
-  Delays delays_;
   std::int64_t seen_ = 0;  // The newest revision in any answer to this client.
   std::vector<std::pair<std::weak_ptr<contend::Waker>, std::uint64_t>> watches_;
   std::size_t swept_ = 0;

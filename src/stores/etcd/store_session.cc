@@ -26,9 +26,9 @@ std::int64_t fresh_lease() {
   return static_cast<std::int64_t>(base::random_128().high & INT64_MAX) | 1;
 }
 
-StoreSession::StoreSession(Rpc& rpc, asio::io_context& io, const Keys& keys,
-                           std::chrono::seconds length, std::string owner)
-    : rpc_(rpc), keys_(keys), length_(length), owner_(std::move(owner)), delays_(io) {}
+StoreSession::StoreSession(Rpc& rpc, const Keys& keys, std::chrono::seconds length,
+                           std::string owner)
+    : rpc_(rpc), keys_(keys), length_(length), owner_(std::move(owner)) {}
 
 void StoreSession::start(Told told) { told_ = std::move(told); }
 
@@ -120,7 +120,7 @@ void StoreSession::opened(std::int64_t lease, BootInstant sent, std::chrono::sec
                 " s: the session is that long");
   }
   watch_keys(view.epoch);
-  delays_.after(schedule.renew_after(), [this, epoch = view.epoch] { renew(epoch); });
+  rpc_.after(schedule.renew_after(), [this, epoch = view.epoch] { renew(epoch); });
   watch_deadline(view.epoch);
   for (const auto& then : waiting) then(view);
 }
@@ -191,7 +191,7 @@ void StoreSession::renewal_failed(std::uint64_t epoch, std::size_t server, const
   }
   if (untold) told_.alarm("etcd: the session cannot be renewed: " + why.message());
   if (rpc_.servers() > 1) rpc_.give_up_server(server);
-  delays_.after(kBeforeNext, [this, epoch] { renew(epoch); });
+  rpc_.after(kBeforeNext, [this, epoch] { renew(epoch); });
 }
 
 void StoreSession::confirmed(std::uint64_t epoch, BootInstant deadline) {
@@ -205,7 +205,7 @@ void StoreSession::confirmed(std::uint64_t epoch, BootInstant deadline) {
     view_.more_at = view_.deadline - detail::RenewalSchedule(view_.length).left_between_renewals();
     next = *view_.more_at - BootClock::now();
   }
-  delays_.after(std::max(next, 0ns), [this, epoch] { renew(epoch); });
+  rpc_.after(std::max(next, 0ns), [this, epoch] { renew(epoch); });
 }
 
 void StoreSession::watch_deadline(std::uint64_t epoch) {
@@ -216,7 +216,7 @@ void StoreSession::watch_deadline(std::uint64_t epoch) {
     left = view_.deadline - BootClock::now();
   }
   if (left <= 0ns) return lost(epoch, "it could not be renewed in time");
-  delays_.after(left, [this, epoch] { watch_deadline(epoch); });
+  rpc_.after(left, [this, epoch] { watch_deadline(epoch); });
 }
 
 void StoreSession::lost(std::uint64_t epoch, const std::string& why) {
@@ -313,7 +313,7 @@ void StoreSession::see_off(std::int64_t lease) {
   }
   revoke(lease, BootClock::now() + length_, [this, lease](const Result<void>& revoked) {
     const bool answered = revoked || !detail::is_transient(revoked.error().code());
-    if (!answered) delays_.after(kBetweenRevocations, [this, lease] { see_off(lease); });
+    if (!answered) rpc_.after(kBetweenRevocations, [this, lease] { see_off(lease); });
   });
 }
 
@@ -324,7 +324,6 @@ void StoreSession::close(BootInstant deadline) {
     closing_ = true;
     lease = view_.epoch == 0 ? 0 : lease_;
   }
-  delays_.close();
   if (lease == 0) return;
   auto revoked = std::make_shared<std::promise<void>>();
   auto done = revoked->get_future();

@@ -27,7 +27,6 @@
 #include "src/base/local_mutex.h"
 #include "src/contend/backend.h"
 #include "src/stores/etcd/keys.h"
-#include "src/stores/etcd/transport/delays.h"
 #include "src/stores/etcd/transport/rpc.h"
 
 namespace holdfast::stores::etcd {
@@ -43,8 +42,7 @@ class StoreSession {
     std::function<void(const std::string& line)> alarm;
   };
 
-  StoreSession(Rpc& rpc, asio::io_context& io, const Keys& keys, std::chrono::seconds length,
-               std::string owner);
+  StoreSession(Rpc& rpc, const Keys& keys, std::chrono::seconds length, std::string owner);
 
   void start(Told told);
   View view() const HOLDFAST_EXCLUDES(mutex_);
@@ -108,8 +106,6 @@ class StoreSession {
   bool closing_ HOLDFAST_GUARDED_BY(mutex_) = false;
   bool refused_ HOLDFAST_GUARDED_BY(mutex_) = false;  // The renewal, as reported.
   Waiting waiting_ HOLDFAST_GUARDED_BY(mutex_);
-
-  Delays delays_;  // Last, because its tasks use all members above.
 };
 
 }  // namespace holdfast::stores::etcd
