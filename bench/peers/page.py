@@ -14,7 +14,8 @@ COLOURS = ["#0b6e4f", "#2f9e73", "#c1121f", "#e07a1f", "#5b5bd6", "#8d6a9f", "#3
 CLAIMS = [("Redis", "100,000 and more", ""),
           ("ZooKeeper", "10,000 to 20,000",
            "no rate; ours was 3.0 times it with 256 in flight ([page](stores/zookeeper.md#speed))"),
-          ("etcd", "10,000 and more", "no rate; ours was 3.9 times it with 256 in flight ([page](stores/etcd.md#speed))"),
+          ("etcd", "10,000 and more",
+           "no rate; ours was 5.2 to 5.6 times it with 256 in flight ([page](stores/etcd.md#speed))"),
           ("Consul", "thousands", "no rate; ours was 2.1 times it with 32 in flight ([page](stores/consul.md#speed))"),
           ("a database", "hundreds", "13,800 with 256 in flight ([MySQL](stores/mysql.md#speed))")]
 
@@ -115,7 +116,8 @@ def comparisons(facts):
 
 
 # Figures of which less is better: (figure, words, digits).
-COSTS = [("own 1 p50_us", "p50 of a pair in us, 1 caller", 0), ("own 16 p99_us", "p99 of a pair in us, 16 callers", 0),
+COSTS = [*((f"own {callers} {part}_us", f"{part} of a pair in us, {callers:,} caller{'s' * (callers > 1)}", 0)
+           for part in ("p50", "p99") for callers in OWN),
          ("hot 16 p99_us", "p99 of a pair in us, 16 callers on one name", 0),
          ("hot 16 longest_wait_us", "longest wait in us, 16 callers on one name", 0),
          ("hot 16 processes longest_wait_us", "longest wait in us, 16 processes on one name", 0),
@@ -219,7 +221,8 @@ AT_MOST = [("etcd, 16 callers on one name, p99 of a pair in ms, at most", 60,
 ELSEWHERE = ("Other aims need no other client. `make bench` measures them: the renewals of 100,000 leases on "
              "[Redis](stores/redis.md#speed) by client and server, and pairs of [SQLite](stores/sqlite.md#speed) beside a bare "
              "loop. "
-             "`held_memory_live_test` bounds what one more held lock takes of the heap, on every store.")
+             "`held_memory_live_test` bounds what one more held lock takes of the heap, on every store "
+             "([figures](guide/choosing.md#which-store)).")
 
 
 def aims(facts):
@@ -239,7 +242,9 @@ def chart(facts, store, title, lines):
     values = [median(peer, figure) for peer in peers for callers in own for figure, _ in lines(callers)]
     values = [value for value in values if value]
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    width, height, left, top, right, bottom = 780, 380, 90, 40, 250, 50
+    height, left, top, bottom = 380, 90, 40, 50
+    right = 54 + 8 * max(len(peer["name"]) for peer in peers)  # For the longest name.
+    width = left + 440 + right
 
     def x(callers):
         return left + (width - left - right) * math.log2(callers) / math.log2(own[-1])
@@ -280,7 +285,7 @@ def charts(facts, store):
     """{file name: SVG}"""
     return {f"{store}.svg": chart(facts, store, "acquire and release, pairs per second",
                                   lambda callers: [(f"own {callers}", "")]),
-            f"{store}-latency.svg": chart(facts, store, "time of a pair in us, p50 whole, p99 dashed",
+            f"{store}-latency.svg": chart(facts, store, "time of a pair in us, p50 solid, p99 dashed",
                                           lambda callers: [(f"own {callers} p50_us", ""),
                                                            (f"own {callers} p99_us", ' stroke-dasharray="5 4"')])}
 
@@ -317,7 +322,8 @@ def beside_bare_redis(facts):
     out.append(f"One caller's two bare requests take {bare['pair_us']:,.0f} us (p50, `redis-benchmark -c 1`). ")
     times = [median(peer, "own 1 p50_us") for peer in ours if median(peer, "own 1 p50_us")]
     if times:
-        out.append(f"A pair of our quicker form takes {min(times) / bare['pair_us']:.2f} of that.")
+        out.append(f"A pair of our quicker form takes {min(times) / bare['pair_us']:.2f} of that: a blocking caller looks for "
+                   "its answer for a moment before it sleeps ([why](design/0058-brief-spin.md)).")
     return "".join(out).rstrip()
 
 
@@ -348,7 +354,7 @@ def write(facts, path):
             "Articles give these rates for locks on each kind of store, mostly without machine or method. Beside "
             "them stand the best figures of this page, and what the server does without a lock.", ""]
     out += [claims(facts),
-            "Except for Redis, the figure of the server alone is from the store's page, measured on another day on two busy "
+            "Except for Redis, the figure of the server alone is from the store's page, measured on another day on two "
             "cores. The pages of ZooKeeper, etcd and Consul have no rate of the server alone, but the ratio of ours to it in "
             "the same run. The pages of [PostgreSQL](stores/postgres.md#speed) and [SQLite](stores/sqlite.md#speed) have "
             "ratios, too.", ""]
@@ -363,8 +369,8 @@ def write(facts, path):
             "in memory (`/dev/shm`), so a forced write costs nothing.", "",
             "The client's CPU is of its whole process. A take-over is counted from the kill of a holder whose "
             "lease is 3 s, in such leases. The holder has had the lock for a second and a half by then: a client that renews has a "
-            "younger lease than one that does not. Memory is the growth of the client's resident set over 2,000 held locks: with "
-            "threads, buffers and what the allocator keeps. The stores' pages tell what one more lock takes of the heap. "
+            "younger lease than one that does not. Consul ends a session one to two of its lengths after the last renewal. "
+            "Memory is the growth of the client's resident set over 2,000 held locks: with threads, buffers and what the allocator keeps. The stores' pages tell what one more lock takes of the heap. "
             "'-' is no growth, as with a virtual machine that collects its garbage meanwhile.", "",
             table(["part", "version"], [[name, machine[name]] for name in
                                        ("redis", "zookeeper", "etcd", "consul", "java", "go", "node", "rust")] +

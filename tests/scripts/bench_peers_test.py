@@ -1,5 +1,6 @@
 """Tests of bench/peers: the page of the id generators says who is better, and a driver that fails counts."""
 
+import re
 import sys
 import tempfile
 import unittest
@@ -88,7 +89,7 @@ def locks_page_of(*peers, **more):
 
 def lock_peer(name, ours=False, missing="", **figures):
     values = {"own 16": [100], "own 16 p50_us": [90], "own 16 p99_us": [200]} if not missing else {}
-    values |= {figure.replace("_16", " 16").replace("own_", "own ").replace(" 1_", " 1 "): value for figure, value in figures.items()}
+    values |= {figure.replace("_16", " 16").replace("own_", "own ").replace(" 1_", " 1 ").replace(" 256_", " 256 "): value for figure, value in figures.items()}
     return {"name": name, "store": "redis", "ours": ours, "version": "1", "missing": missing, "figures": values}
 
 
@@ -105,6 +106,18 @@ class LocksPageTest(unittest.TestCase):
                                 lock_peer("other", **{"bytes a lock": [500]}))
         self.assertIn("Redis, bytes of a held lock: other 500, Holdfast, async 700.", text)
         self.assertNotIn("-300", text)
+
+    def test_a_slower_percentile_is_said_for_each_number_of_callers(self):
+        text, _ = locks_page_of(lock_peer("Holdfast, async", True, own_256_p99_us=[300]),
+                                lock_peer("rslock", own_256_p99_us=[200]))
+        self.assertIn("Redis, p99 of a pair in us, 256 callers: rslock 200, Holdfast, async 300.", text)
+
+    def test_what_the_page_quotes_of_a_store_is_on_its_page(self):
+        for store, _, bare in page.CLAIMS:
+            for link in re.findall(r"stores/\w+\.md", bare):
+                text = (PEERS.parents[1] / "docs" / link).read_text(encoding="utf-8")
+                for figure in re.findall(r"[\d,]+\.\d|\d+,\d+", bare):
+                    self.assertIn(figure, text.split("## Speed")[1].split("\n## ")[0], store)
 
     def test_a_missing_peer_is_said_so(self):
         text, _ = locks_page_of(lock_peer("Holdfast, async", True), lock_peer("rslock", missing="no program 'cargo'"))
@@ -130,6 +143,13 @@ class LocksPageTest(unittest.TestCase):
         self.assertEqual(charts["redis.svg"].count("<polyline"), 2)
         self.assertEqual(charts["redis-latency.svg"].count("<polyline"), 4)
         self.assertIn(">1,024<", charts["redis.svg"])
+
+    def test_the_longest_name_has_room_in_a_chart(self):
+        name = "x" * 40
+        _, charts = locks_page_of(lock_peer(name))
+        width = int(re.search(r'viewBox="0 0 (\d+)', charts["redis.svg"])[1])
+        begin = int(re.search(rf'x="(\d+)"[^>]*>{name}<', charts["redis.svg"])[1])
+        self.assertGreaterEqual(width - begin, 40 * 7.8)  # A wide font of 13 px.
 
 
 class AskTest(unittest.TestCase):
