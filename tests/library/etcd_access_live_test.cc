@@ -112,7 +112,9 @@ TEST(EtcdTlsTest, AFileThatCannotBeUsedIsNamed) {
   EXPECT_NE(refusal("tls_ca=" + files.client.key).find("tls_ca"), std::string::npos);
   const std::string own = "tls_ca=" + files.ca + "&tls_cert=" + files.client.certificate;
   const std::string foreign = refusal(own + "&tls_key=" + files.server.key);
-  EXPECT_NE(foreign.find("tls_key"), std::string::npos) << foreign;
+  EXPECT_NE(foreign.find("is not the key of the certificate"), std::string::npos) << foreign;
+  const std::string no_key = refusal(own);  // The key is looked for beside the certificate.
+  EXPECT_NE(no_key.find("has no private key"), std::string::npos) << no_key;
   const support::TempFolder folder("key");
   const std::string locked = folder.file("locked.key");
   support::run({"openssl", "pkcs8", "-topk8", "-in", files.client.key, "-out", locked, "-passout",

@@ -41,7 +41,8 @@ Result<EtcdAddress> parse_etcd_url(port::StoreUrl& url) {
   if (!login) return login.error();
   if (login->password && login->user.empty())
     return bad("a password (the URL's, or HOLDFAST_ETCD_PASSWORD) needs a user: etcd://user@host");
-  if (!login->user.empty() && !login->password) return bad("a user needs a password");
+  if (!login->user.empty() && !login->password)
+    return bad("a user needs a password: set HOLDFAST_ETCD_PASSWORD, or name it in the URL");
   address.login = *std::move(login);
   auto servers = port::parse_endpoints(url, {"127.0.0.1", kPort}, "etcd");
   if (!servers) return servers.error();

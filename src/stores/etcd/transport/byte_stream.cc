@@ -78,10 +78,21 @@ Result<void> load_identity(asio::ssl::context& context, const port::TlsPaths& pa
     return Error(Errc::kInvalidArgument,
                  "etcd URL: tls_key: '" + paths.key + "' has a passphrase: name a key without one");
   }
+  if (failed && key->find("PRIVATE KEY") == std::string::npos) {
+    return Error(Errc::kInvalidArgument,
+                 "etcd URL: tls_key: '" + paths.key + "' has no private key: name the key's file");
+  }
+  // OpenSSL compares it by itself only if both are of one kind.
+  const bool foreign =
+      failed ? ERR_GET_REASON(static_cast<unsigned long>(failed.value())) ==
+                   X509_R_KEY_VALUES_MISMATCH
+             : SSL_CTX_check_private_key(context.native_handle()) != 1;
+  if (foreign) {
+    return Error(Errc::kInvalidArgument, "etcd URL: tls_key: '" + paths.key +
+                                             "' is not the key of the certificate in tls_cert");
+  }
   if (failed) return refused_pem(paths.key, "tls_key", failed);
-  if (SSL_CTX_check_private_key(context.native_handle()) == 1) return {};
-  return Error(Errc::kInvalidArgument, "etcd URL: tls_key: '" + paths.key +
-                                           "' is not the key of the certificate in tls_cert");
+  return {};
 }
 
 // The certificate must carry this name or address.

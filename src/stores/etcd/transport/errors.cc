@@ -33,8 +33,8 @@ constexpr Row kTable[] = {
     // A server that rejects a certificate just closes the connection.
     {kCannotConnect,
      {Errc::kUnavailable, Remedy::kNextServer, false,
-      "no connection: check the address and that the server runs; with TLS, also tls_ca, tls_name "
-      "and tls_cert"},
+      "no connection: check the address and that the server runs; with TLS, that the URL says "
+      "etcds://, and tls_ca, tls_name and tls_cert"},
      /*ours=*/true},
     {kCannotLookUp,
      {Errc::kUnavailable, Remedy::kNextServer, false, "the host name is not known"},
