@@ -66,6 +66,11 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
+	switch o.mode {
+	case "own", "new", "hot", "hold":
+	default:
+		return fmt.Errorf("unknown --mode %q: use own, new, hot or hold", o.mode)
+	}
 	if o.mode == "hold" {
 		return hold(o, open)
 	}

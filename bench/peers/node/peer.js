@@ -8,19 +8,33 @@ import Redis from "ioredis";
 // Its package.json names no ES module that Node.js would find.
 const Redlock = createRequire(import.meta.url)("redlock").default;
 
-const { values } = parseArgs({
-  options: {
-    lock: { type: "string" },
-    mode: { type: "string", default: "own" },
-    store: { type: "string" },
-    prefix: { type: "string", default: "peer" },
-    callers: { type: "string", default: "1" },
-    count: { type: "string", default: "1" },
-    seconds: { type: "string", default: "2" },
-    warmup: { type: "string", default: "0.3" },
-    "ttl-ms": { type: "string", default: "30000" },
-  },
+function fail(message) {
+  console.error(`peer redlock: ${message}`);
+  process.exit(1);
+}
+
+function flags(options) {
+  try {
+    return parseArgs({ options }).values;
+  } catch (error) {
+    return fail(error.message);
+  }
+}
+
+const values = flags({
+  lock: { type: "string", default: "redlock" },
+  mode: { type: "string", default: "own" },
+  store: { type: "string" },
+  prefix: { type: "string", default: "peer" },
+  callers: { type: "string", default: "1" },
+  count: { type: "string", default: "1" },
+  seconds: { type: "string", default: "2" },
+  warmup: { type: "string", default: "0.3" },
+  "ttl-ms": { type: "string", default: "30000" },
 });
+if (values.lock !== "redlock") fail("unknown --lock: use redlock");
+if (!["own", "new", "hot", "hold"].includes(values.mode)) fail("unknown --mode: use own, new, hot or hold");
+if (!values.store) fail("--store HOST:PORT is needed");
 const callers = Number(values.callers);
 const ttl = Number(values["ttl-ms"]);
 const [host, port] = values.store.split(":");
@@ -99,6 +113,5 @@ try {
   await (values.mode === "hold" ? hold() : measure());
   process.exit(0);
 } catch (error) {
-  console.error(`peer redlock: ${error.message}`);
-  process.exit(1);
+  fail(error.message);
 }

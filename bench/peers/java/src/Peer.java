@@ -4,6 +4,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
@@ -50,6 +51,12 @@ public final class Peer {
     }
   }
 
+  private static final Set<String> FLAGS =
+      Set.of("lock", "store", "mode", "callers", "count", "prefix", "seconds", "warmup", "ttl-ms");
+  private static final Set<String> MODES = Set.of("own", "new", "hot", "hold");
+  private static final Set<String> LOCKS =
+      Set.of("redisson", "redisson-async", "redisson-fair", "redisson-fenced", "curator", "curator-semaphore-mutex");
+
   private final Map<String, String> flags = new HashMap<>();
   private final String lock;
   private final String mode;
@@ -57,10 +64,21 @@ public final class Peer {
   private RedissonClient redisson;
 
   private Peer(String[] words) {
-    for (int i = 0; i + 1 < words.length; i += 2) flags.put(words[i].substring(2), words[i + 1]);
-    lock = flags.get("lock");
+    for (int i = 0; i < words.length; i += 2) {
+      String name = words[i].replaceFirst("^--", "");
+      if (!FLAGS.contains(name) || i + 1 == words.length) throw unknown("flag, or it has no value", words[i]);
+      flags.put(name, words[i + 1]);
+    }
+    lock = flags.getOrDefault("lock", "");
     mode = flags.getOrDefault("mode", "own");
+    if (!LOCKS.contains(lock)) throw unknown("--lock", lock);
+    if (!MODES.contains(mode)) throw unknown("--mode", mode);
+    if (!flags.containsKey("store")) throw new IllegalArgumentException("--store HOST:PORT is needed");
     ttlMs = Long.parseLong(flags.getOrDefault("ttl-ms", "30000"));
+  }
+
+  private static IllegalArgumentException unknown(String what, String word) {
+    return new IllegalArgumentException("unknown " + what + ": '" + word + "'");
   }
 
   private double number(String flag, double otherwise) {
@@ -236,12 +254,17 @@ public final class Peer {
     return 0;
   }
 
-  public static void main(String[] words) throws Exception {
-    Peer peer = new Peer(words);
-    if (peer.mode.equals("hold")) {
-      peer.hold();
-    } else {
-      peer.measure();
+  public static void main(String[] words) {
+    try {
+      Peer peer = new Peer(words);
+      if (peer.mode.equals("hold")) {
+        peer.hold();
+      } else {
+        peer.measure();
+      }
+    } catch (Exception error) {
+      System.err.println("peer: " + error);
+      Runtime.getRuntime().halt(1);
     }
     // Some of these clients leave threads behind that would keep the process.
     System.exit(0);

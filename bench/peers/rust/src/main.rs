@@ -9,6 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 
+const FLAGS: [&str; 9] =
+    ["lock", "store", "mode", "callers", "count", "prefix", "seconds", "warmup", "ttl-ms"];
+const MODES: [&str; 4] = ["own", "new", "hot", "hold"];
 const WARMING: u8 = 0;
 const MEASURING: u8 = 1;
 const OVER: u8 = 2;
@@ -40,6 +43,9 @@ fn flags() -> HashMap<String, String> {
     let mut words = std::env::args().skip(1);
     while let Some(flag) = words.next() {
         let Some(name) = flag.strip_prefix("--") else { fail(format!("'{flag}' is no flag")) };
+        if !FLAGS.contains(&name) {
+            fail(format!("unknown flag {flag}"));
+        }
         let Some(value) = words.next() else { fail(format!("{flag} needs a value")) };
         found.insert(name.to_string(), value);
     }
@@ -173,6 +179,12 @@ fn main() {
         warmup: number(&flags, "warmup", 0.3),
         ttl: Duration::from_millis(number(&flags, "ttl-ms", 30000)),
     };
+    if !MODES.contains(&options.mode.as_str()) {
+        fail(format!("unknown --mode {}: use {}", options.mode, MODES.join(", ")));
+    }
+    if flags.get("lock").is_some_and(|lock| lock != "rslock") {
+        fail("unknown --lock: use rslock".to_string());
+    }
     let Some(store) = flags.get("store") else { fail("--store HOST:PORT is needed".to_string()) };
     let manager = LockManager::new(vec![format!("redis://{store}/")]);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
