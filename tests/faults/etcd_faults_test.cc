@@ -398,6 +398,23 @@ TEST_F(EtcdClusterFaultsTest, AMinorityOfOneGrantsNothing) {
   EXPECT_TRUE(eventually([&] { return one.mutex("b").acquire({.wait = 5s}).has_value(); }));
 }
 
+TEST_F(EtcdClusterFaultsTest, TheServerWithoutALeaderIsHeardOverThoseThatAreDown) {
+  const auto url = etcd_.url_of({0, 1, 2});
+  Client client = connect(url);
+  etcd_.kill9(1);
+  etcd_.kill9(2);
+  EXPECT_TRUE(eventually([&] {
+    const auto names = client.list();
+    return !names && names.error().message().find("sees no leader") != std::string::npos;
+  }));
+  for (int i = 0; i < 4; ++i) {
+    const auto names = client.list();
+    ASSERT_FALSE(names);
+    EXPECT_NE(names.error().message().find("sees no leader"), std::string::npos)
+        << names.error().message();
+  }
+}
+
 // --- Many.
 
 TEST(EtcdCrowdTest, AReleaseWakesOneOfAThousandWaiters) {

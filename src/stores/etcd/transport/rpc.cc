@@ -73,6 +73,11 @@ class UnaryCall final : public std::enable_shared_from_this<UnaryCall> {
     if (refusal.code == status::kOk && answer_) return then_(std::string_view(*answer_));
     if (refusal.code == status::kOk) refusal = damaged("an answer without a message");
     const Verdict verdict = judge(refusal, how_.reads_only);
+    // It helps more than that another server cannot be reached.
+    if (!refusal.ours && verdict.remedy == Remedy::kNextServer) {
+      said_ = refusal;
+      said_by_ = home_.name_of(server_);
+    }
     if (std::find(asked_.begin(), asked_.end(), server_) == asked_.end()) {
       asked_.push_back(server_);
     }
@@ -82,6 +87,9 @@ class UnaryCall final : public std::enable_shared_from_this<UnaryCall> {
       home_.give_up_server(server_);
     }
     if (retries(refusal, verdict, timed_out)) return retry(verdict.remedy);
+    if (refusal.ours && verdict.code == Errc::kUnavailable && said_) {
+      return then_(to_error(*said_, how_.reads_only, said_by_));
+    }
     // Where the next server was to help, none did.
     if (verdict.remedy != Remedy::kNextServer) asked_ = {server_};
     then_(to_error(refusal, how_.reads_only, home_.names_of(asked_)));
@@ -121,6 +129,8 @@ class UnaryCall final : public std::enable_shared_from_this<UnaryCall> {
   base::BootInstant sent_;
   std::uint64_t login_ = 0;
   std::vector<std::size_t> asked_;  // The servers that refused it, each once.
+  std::optional<Refusal> said_;     // By the last server that answered.
+  std::string said_by_;
   std::size_t tries_ = 1;
   int logins_ = 0;
 };
