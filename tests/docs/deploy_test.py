@@ -176,6 +176,14 @@ class SystemdTest(Deployment):
         self.assertEqual(server.wait(SECONDS), 0)
         self.assertEqual(unit("holdfast-server.service")["Restart"], "on-failure")
 
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
+    def test_the_lock_service_is_started_until_its_etcd_answers(self):
+        words = self.words("holdfast-server.service")
+        at = words.index("--data")
+        words[at:at + 2] = ["--journal", "etcd://127.0.0.1:1/locks"]
+        self.assertEqual(self.run_it(words)[0], 125)  # systemd starts it again.
+        self.assertEqual(unit("holdfast-server.service")["StartLimitIntervalSec"], "0")
+
     def test_systemd_finds_no_fault(self):
         for program in ("nightly-report", "scheduler"):
             self.stand_in(program, "")
