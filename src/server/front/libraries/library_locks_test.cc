@@ -62,9 +62,10 @@ class LibraryLocksTest : public ::testing::Test {
     return socket_.ask(eval_request(sha1, keys, arguments));
   }
   int pttl(const std::string& name) const { return std::stoi(ask({"PTTL", name}).substr(1)); }
-  std::string unlock(const std::string& who, const std::string& latch) const {
+  std::string unlock(const std::string& who, const std::string& latch,
+                     const std::string& latch_ms = "20000") const {
     return eval(kRUnlock, {"r", "redisson_lock__channel:{r}", latch},
-                {"0", "60000", who, "PUBLISH", "20000"});
+                {"0", "60000", who, "PUBLISH", latch_ms});
   }
   // As Holdfast's own client would.
   std::string own_acquire(const std::string& name) const {
@@ -374,6 +375,18 @@ TEST_F(LibraryLocksTest, RedissonCountsItsHolds) {
   EXPECT_EQ(ask({"HGET", "r", "u:1"}), "$1\r\n1\r\n");
   EXPECT_EQ(eval(kRForce, {"r", "c"}, {"0", "PUBLISH"}), ":1\r\n");
   EXPECT_EQ(eval(kRForce, {"r", "c"}, {"0", "PUBLISH"}), ":0\r\n");
+}
+
+// Redisson that tries once gives 1 ms, and one that tries 20,000 times more than a day.
+TEST_F(LibraryLocksTest, RedissonUnlocksWithAnyNumberOfTries) {
+  for (const std::string latch_ms : {"1", "90000000", "9223372036854775807"}) {
+    ASSERT_EQ(eval(kRTake, {"r"}, {"60000", "u:1"}), kNil);
+    EXPECT_EQ(unlock("u:1", "l" + latch_ms, latch_ms), ":1\r\n") << latch_ms;
+    EXPECT_EQ(ask({"EXISTS", "r"}), ":0\r\n");
+  }
+  for (const std::string latch_ms : {"0", "-1", "x"}) {
+    EXPECT_TRUE(unlock("u:1", "l" + latch_ms, latch_ms).starts_with("-ERR ")) << latch_ms;
+  }
 }
 
 // Beside a name lies the count of a latch, or the outcome of a once-guard.

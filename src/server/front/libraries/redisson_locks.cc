@@ -1,8 +1,11 @@
 #include "src/server/front/libraries/redisson_locks.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,6 +25,7 @@ constexpr std::size_t kMostAnswers = 4'096;
 // "redisson <acquisition> <count>". An earlier holder's text names another acquisition.
 constexpr std::string_view kHead = "redisson ";
 constexpr std::size_t kLongestLatch = 2'048;
+constexpr std::chrono::milliseconds kLongestLatchTime = std::chrono::hours(24);
 
 std::string count_text(const LibraryHolder& holder, std::int64_t count) {
   return std::string(kHead) + base::to_hex(holder.id.high, holder.id.low) + ' ' +
@@ -34,6 +38,13 @@ std::int64_t count_of(const LibraryHolder& holder) {
   const std::string_view begin = std::string_view(head).substr(0, head.size() - 1);
   if (!text.starts_with(begin)) return 1;
   return detail::parse_number<std::int64_t>(text.substr(begin.size())).value_or(1);
+}
+
+// How long an unlock may be sent again. Redisson gives 1 ms when it tries each command only once.
+std::optional<Duration> read_latch_time(std::string_view text) {
+  const auto number = detail::parse_number<std::int64_t>(text);
+  if (!number || *number <= 0) return std::nullopt;
+  return std::chrono::milliseconds(std::min(*number, kLongestLatchTime.count()));
 }
 
 // Sets the count and the lease of a holder. `then` is told whether it still holds.
@@ -196,8 +207,8 @@ void run_redisson_script(Service& service, UnlockAnswers& answers, Connection& c
   if (script.does == Does::kRedissonTake) {
     return redisson_take(service, reply, name, *who, owner_of_value(connection, *who), *lease);
   }
-  const auto latch_time = read_lease(word(4));
-  if (!latch_time) return reply.fail(latch_time.error());
+  const auto latch_time = read_latch_time(word(4));
+  if (!latch_time) return reply.fail(refusal("the time of a latch must be positive milliseconds"));
   if (names[2].size() > kLongestLatch)
     return reply.fail(refusal("the name of a latch is too long"));
   // The answer is for nobody but this user, lock and holder.
