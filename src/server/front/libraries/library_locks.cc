@@ -309,7 +309,9 @@ void refuse_unknown(const PendingReply& reply, const std::string& sha1, const Wo
                               ", and this service serves its RLock only: use that, or the lock of "
                               "a Holdfast client"));
   }
-  reply.fail(refusal("the script " + sha1 + " is of no lock library that this service knows"));
+  reply.fail(refusal("the script " + sha1 +
+                     " is of no lock library that this service knows: it holds locks only, so keep "
+                     "data and other scripts in a Redis"));
 }
 
 void eval(const Input& input) {
