@@ -107,6 +107,7 @@ void Connection::on_readable() {
 bool Connection::take(std::string_view bytes) {
   reader_.feed(bytes);
   const std::size_t most = owner_.most_unanswered(*this);
+  std::size_t begun = 0;  // Also those that are answered at once: others wait for each.
   while (!ending_ && !paused_ && !resting_) {
     const auto whole = reader_.next(words_);
     if (!whole) {
@@ -118,7 +119,7 @@ bool Connection::take(std::string_view bytes) {
     owner_.on_request(*this, words_);
     if (closed()) return false;
     greet();
-    if (slots_.size() >= most) resting_ = true;
+    if (++begun >= most || slots_.size() >= most) resting_ = true;
   }
   reader_.give_back();
   return count_bytes();

@@ -44,7 +44,8 @@ struct FrontLimits {
   // A connection with so many unanswered requests waits for all of their answers before its next
   // request. With so many unread bytes it is not read from meanwhile.
   std::size_t unanswered = 1'024;
-  // The same bound while other connections ask: each commit of many requests delays the others.
+  // The same bound while other connections ask: each commit of many requests delays the others. It
+  // is also that of requests in one turn of the loop, because others wait for those, too.
   // Not guaranteed: equal shares. A connection that asks again after a pause meets the first bound.
   std::size_t unanswered_beside_others = 128;
   std::size_t unread = std::size_t{1} << 20U;

@@ -1,6 +1,7 @@
 // Clients that mean no good, against a server in this process.
 #include "src/server/front/front.h"
 
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -325,6 +326,31 @@ TEST(FrontTest, AFloodHasFewRequestsInEachCommitWhereOthersAskToo) {
     return commits_of(server) - before >= kFlood / 2;
   };
   EXPECT_TRUE(support::eventually(few_in_each));
+}
+
+// Else each of them would wait for all that a flood has sent, though no commit is needed for that.
+TEST(FrontTest, AFloodThatIsAnsweredAtOnceLetsOthersAskInBetween) {
+  constexpr int kFlood = 4'000;
+  FrontLimits limits;
+  limits.unanswered_beside_others = 1;
+  const Server server = start(limits);
+  const Socket flood(server.address());
+  const Socket other(server.address());
+  std::string pings;
+  for (int i = 0; i < kFlood; ++i) pings += kPing;
+  const auto in_between = [&] {
+    EXPECT_EQ(flood.ask(kPing) + other.ask(kPing), "+PONG\r\n+PONG\r\n");
+    EXPECT_TRUE(flood.send(pings));
+    std::size_t got = flood.receive().size();
+    EXPECT_EQ(other.ask(kPing), "+PONG\r\n");
+    int there = 0;
+    ::ioctl(flood.fd(), FIONREAD, &there);
+    const std::size_t all = std::size_t{kFlood} * 7;
+    const bool part = got + static_cast<std::size_t>(there) < all;
+    while (got < all) got += flood.receive().size();
+    return part;
+  };
+  EXPECT_TRUE(support::eventually(in_between));
 }
 
 // While it lasts, one more descriptor can be made, and no other.
