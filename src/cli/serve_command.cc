@@ -288,6 +288,8 @@ int serve_command(const ServeOptions& given) {
   if (const auto fine = check_serve(options); !fine) return usage_error("serve", fine.error());
   const auto journal = journal_of(options);
   if (!journal) return usage_error("serve", journal.error());
+  // `nohup` has it ignored, and then a user whose line was deleted could still log in.
+  if (has_files(options)) std::signal(SIGHUP, SIG_DFL);
   const Signals signals;
   allow_many_connections();
   Mailbox mailbox;

@@ -119,6 +119,15 @@ class UsersTest(AccessCase):
         holder.stdout.close()
         holder.stderr.close()
 
+    def test_a_hangup_is_heard_by_a_server_that_nohup_has_started(self):
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        self.addCleanup(signal.signal, signal.SIGHUP, before)
+        self.start()
+        self.write_users("other", "acquire:*")
+        self.server.send_signal(signal.SIGHUP)
+        self.assertEqual(json.loads(self.server.stdout.readline())["event"], "reloaded")
+        self.assertIn("log in", self.on("run", "orders/1", "--", "true").stderr)
+
     def test_a_watch_whose_right_is_taken_away_says_so(self):
         self.start()
         watch = subprocess.Popen(
