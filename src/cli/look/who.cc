@@ -12,6 +12,8 @@ std::optional<std::chrono::milliseconds> left_of(const OwnerInfo& who,
 }
 
 std::string who_text(const OwnerInfo& who) {
+  // All callers of HTTP have the same program. Their owner is the name that they gave.
+  if (who.program == "http" && !who.owner.empty()) return "http: " + printable(who.owner);
   const std::string& name = who.program.empty() ? who.owner : who.program;
   return name.empty() ? "-" : printable(name);
 }

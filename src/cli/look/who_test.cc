@@ -28,6 +28,16 @@ TEST(WhoTest, AnOwnerIsShownAsItSays) {
   EXPECT_EQ(sentence_of(known(), "since noon"), "make on vm\\x1b (pid 4711, since noon)");
 }
 
+TEST(WhoTest, ACallerOfHttpIsShownByItsOwnName) {
+  OwnerInfo caller;
+  caller.program = "http";
+  EXPECT_EQ(who_text(caller), "http");
+  caller.owner = "nightly\x1b";
+  caller.host = "10.0.0.7";
+  EXPECT_EQ(who_text(caller), "http: nightly\\x1b");
+  EXPECT_EQ(sentence_of(caller), "http: nightly\\x1b on 10.0.0.7");
+}
+
 TEST(WhoTest, WhatAnotherProgramDoesNotTellIsNotMadeUp) {
   const OwnerInfo nobody;
   EXPECT_EQ(who_text(nobody), "-");
