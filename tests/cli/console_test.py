@@ -202,6 +202,17 @@ class LooksTest(ConsoleCase):
         page.until("document.querySelectorAll('#rows tr').length === 4")
         page.run("document.getElementById('previous').click()")
         page.until("document.querySelectorAll('#rows tr').length === 100")
+        # Nothing follows a page that is just full: that is not said of all locks of the prefix.
+        page.run("document.getElementById('prefix').focus()")
+        page.type("many/0")
+        page.until("document.getElementById('rows').lastChild?.lock.name === 'many/099'")
+        page.run("document.getElementById('next').click()")
+        said = page.until("document.querySelectorAll('#rows tr').length === 0 && "
+                          "document.getElementById('empty').textContent")
+        self.assertEqual(said, "No more locks follow the previous page.")
+        page.run("document.getElementById('prefix').value = ''; "
+                 "document.getElementById('prefix').dispatchEvent(new Event('input'))")
+        page.until("document.querySelectorAll('#rows tr').length === 100")
         # A lock far down opens beside its row: the page stays where it was.
         page.run("document.querySelectorAll('.lock')[99].focus(); document.querySelectorAll('.lock')[99].click()")
         page.until("document.querySelector('#holders button') !== null")

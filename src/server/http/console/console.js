@@ -244,8 +244,9 @@ function renderLocks() {
   const known = state.locks !== null;
   byId("table").hidden = !known;
   byId("empty").hidden = !known || locks.length > 0;
-  setText(byId("empty"), prefix() === "" ? t("empty")
-    : t("empty_prefix", { prefix: visible(prefix()) }));
+  // A full page does not tell whether another lock follows it.
+  const all = prefix() === "" ? t("empty") : t("empty_prefix", { prefix: visible(prefix()) });
+  setText(byId("empty"), state.pages.length > 1 ? t("no_more") : all);
   setText(byId("count"), known ? t("count", { count: locks.length }) : "");
   byId("previous").hidden = state.pages.length === 1;
   byId("next").hidden = state.locks?.next_after === undefined;
