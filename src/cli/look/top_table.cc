@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <utility>
 
+#include "holdfast/detail/utf8.h"
 #include "src/cli/look/who.h"
 #include "src/cli/options/duration.h"
 #include "src/cli/options/values.h"
@@ -191,9 +193,12 @@ std::vector<std::string> top_lines(const std::vector<TopRow>& rows, std::size_t 
 
 std::string clipped(const std::string& text, std::size_t width) {
   std::size_t end = 0;
-  for (std::size_t seen = 0; end < text.size(); ++end) {
-    const bool begins = (static_cast<unsigned char>(text[end]) & 0xc0) != 0x80;
-    if (begins && seen++ == width) break;
+  for (std::size_t seen = 0; end < text.size();) {
+    const std::string_view rest = std::string_view(text).substr(end);
+    const std::size_t length = std::max<std::size_t>(detail::front_code_point(rest).length, 1);
+    seen += columns(rest.substr(0, length));
+    if (seen > width) break;
+    end += length;
   }
   return text.substr(0, end);
 }

@@ -126,6 +126,7 @@ TEST(TopTableTest, ClippedKeepsWholeCodePoints) {
                     2),
             "a\xc3\xbc");
   EXPECT_EQ(clipped("abc", 0), "");
+  EXPECT_EQ(clipped("\u62a5\u8868", 3), "\u62a5") << "half a code point is not shown";
   EXPECT_EQ(clipped("abc", 5), "abc");
 }
 

@@ -1,9 +1,12 @@
 #include "src/cli/text/text.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <ctime>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
 #include "holdfast/detail/utf8.h"
 
@@ -14,6 +17,17 @@ std::string hex(const char* format, unsigned value) {
   char text[16];
   std::snprintf(text, sizeof text, format, value);
   return text;
+}
+
+// Terminals show these in two columns: East Asian Width W and F of the Unicode Standard, in blocks.
+bool is_wide(std::uint32_t point) {
+  constexpr std::pair<std::uint32_t, std::uint32_t> kBlocks[] = {
+      {0x1100, 0x115f},   {0x2e80, 0x303e},   {0x3041, 0xa4cf},  {0xac00, 0xd7a3},
+      {0xf900, 0xfaff},   {0xfe30, 0xfe6f},   {0xff01, 0xff60},  {0xffe0, 0xffe6},
+      {0x1f300, 0x1f64f}, {0x1f900, 0x1f9ff}, {0x20000, 0x3fffd}};
+  return std::any_of(std::begin(kBlocks), std::end(kBlocks), [point](const auto& block) {
+    return block.first <= point && point <= block.second;
+  });
 }
 
 std::size_t distance(std::string_view a, std::string_view b) {
@@ -62,9 +76,13 @@ std::string shortened(std::string text, std::size_t most) {
 }
 
 std::size_t columns(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-  }));
+  std::size_t sum = 0;
+  while (!text.empty()) {
+    const detail::CodePoint front = detail::front_code_point(text);
+    sum += is_wide(front.value) ? 2 : 1;
+    text.remove_prefix(std::max<std::size_t>(front.length, 1));
+  }
+  return sum;
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {

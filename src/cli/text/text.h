@@ -21,7 +21,7 @@ std::string in_quotes(std::string_view text);
 // `text` as it is, or its first bytes (whole code points) and "..." when it is much longer.
 std::string shortened(std::string text, std::size_t most = 200);
 
-// Columns that UTF-8 text takes, counting each code point as one.
+// Columns that UTF-8 text takes: two for each Chinese, Japanese or Korean code point, else one.
 std::size_t columns(std::string_view text);
 
 // The candidate that a typing error may have meant; empty: none is near.

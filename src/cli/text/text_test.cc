@@ -23,11 +23,13 @@ TEST(TextTest, WhatIsNotUtf8IsShownByteByByte) {
   EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
 }
 
-TEST(TextTest, ColumnsCountCodePoints) {
+TEST(TextTest, ColumnsAreThoseOfATerminal) {
   EXPECT_EQ(columns(""), 0U);
   EXPECT_EQ(columns("\xc3\xbc"
                     "x"),
             2U);
+  EXPECT_EQ(columns("\u62a5\u8868/\u591c"), 7U);
+  EXPECT_EQ(columns("\u20ac\xff"), 2U) << "also a byte that is no text";
 }
 
 TEST(TextTest, TheNearestIsFoundOnlyWhenItIsNear) {
