@@ -50,6 +50,8 @@ class StoreInitTest(CliCase):
     def test_wrong_words_are_named(self):
         for arguments, words in (([], "holdfast store init"), (["make"], "there is no 'make'"),
                                  (["init", "x"], "one argument too many"),
+                                 (["init", "redis://u:pw@h"],
+                                  "'redis://h' is one argument too many; a store is named by --store"),
                                  (["init", "--print-sql", "--json"], "contradict"),
                                  (["init", "--store", "other://x"], "no store 'other:'")):
             done = self.holdfast("store", *arguments)

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "src/cli/options/config.h"
 #include "src/cli/text/text.h"
 
 namespace holdfast::cli {
@@ -36,6 +37,13 @@ std::string_view meant_by(std::string_view name) {
     if (word == name) return text;
   }
   return {};
+}
+
+// A store's URL may have a password in it.
+std::string one_too_many(const std::string& word) {
+  const bool names_store = word.find("://") != std::string::npos;
+  return in_quotes(without_secret(word)) + " is one argument too many" +
+         (names_store ? "; a store is named by --store URL" : "");
 }
 
 }  // namespace
@@ -125,10 +133,10 @@ Result<void> OptionTable::Impl::check_extras() const {
     return {};
   }
   if (command == "run") {
-    return wrong("what is " + in_quotes(extras.front()) +
+    return wrong("what is " + in_quotes(without_secret(extras.front())) +
                  "? The command to run stands after '--': holdfast run NAME -- COMMAND [ARG...]");
   }
-  return wrong(in_quotes(extras.front()) + " is one argument too many");
+  return wrong(one_too_many(extras.front()));
 }
 
 Result<void> OptionTable::Impl::fill_positionals(const std::vector<std::string>& given) {
@@ -140,7 +148,7 @@ Result<void> OptionTable::Impl::fill_positionals(const std::vector<std::string>&
   for (const std::string& word : given) {
     positional = std::find_if(positional, positionals.end(), std::mem_fn(&Positional::open));
     if (positional == positionals.end())
-      return wrong(in_quotes(word) + " is one argument too many");
+      return wrong(one_too_many(word));
     positional->target = word;
     positional->given = true;
   }
