@@ -75,7 +75,7 @@ void EtcdBackend::when_settled(BootInstant deadline,
   if (!unsettled_) return then({});
   settling_.emplace_back(deadline, std::move(then));
   rpc_->after(std::max(deadline - BootClock::now(), BootInstant::duration::zero()),
-                [this] { give_up_late(); });
+              [this] { give_up_late(); });
   fence();
 }
 
@@ -175,25 +175,22 @@ void EtcdBackend::send_write(std::uint64_t epoch, const std::string& lock, const
     compare_created(txn, key, place.order);
     compare_lease(txn, key, guard->lease);
     put(txn, key, contend::to_text(details), guard->lease);
-    rpc_->call(std::move(txn), How{deadline},
-               on_loop<wire::TxnResponse>([=, this](const Result<wire::TxnResponse>& answer) {
-                 note(epoch, answer, /*may_have_written=*/true);
-                 if (!answer) return done(answer.error());
-                 if (answer->succeeded()) {
-                   return done(std::optional(
-                       Read{details, place.order, number(answer->header().revision())}));
-                 }
-                 switch (passed(epoch, *guard, answer->responses(0).response_range())) {
-                   case Passed::kGone: return done(session_over());
-                   case Passed::kYes: return done(std::optional<Read>());
-                   case Passed::kWrittenSince: break;
-                 }
-                 if (attempts > 1) {
-                   return send_write(epoch, lock, place, details, deadline, attempts - 1, done);
-                 }
-                 done(Error(Errc::kUnavailable,
-                            "etcd: the session changed during each attempt; try again"));
-               }));
+    rpc_->call(std::move(txn), How{deadline}, [=, this](const Result<wire::TxnResponse>& answer) {
+      note(epoch, answer, /*may_have_written=*/true);
+      if (!answer) return done(answer.error());
+      if (answer->succeeded()) {
+        return done(std::optional(Read{details, place.order, number(answer->header().revision())}));
+      }
+      switch (passed(epoch, *guard, answer->responses(0).response_range())) {
+        case Passed::kGone: return done(session_over());
+        case Passed::kYes: return done(std::optional<Read>());
+        case Passed::kWrittenSince: break;
+      }
+      if (attempts > 1) {
+        return send_write(epoch, lock, place, details, deadline, attempts - 1, done);
+      }
+      done(Error(Errc::kUnavailable, "etcd: the session changed during each attempt; try again"));
+    });
   });
 }
 
@@ -243,23 +240,21 @@ void EtcdBackend::send_apply(std::shared_ptr<Change> change, BootInstant deadlin
       compare_created(txn, key, place.order);
       txn.add_success()->mutable_request_delete_range()->set_key(key);
     }
-    rpc_->call(std::move(txn), How{deadline},
-               on_loop<wire::TxnResponse>([=, this](const Result<wire::TxnResponse>& answer) {
-                 note(change->epoch, answer, /*may_have_written=*/true);
-                 if (!answer) return done(answer.error());
-                 if (answer->succeeded()) {
-                   return done(std::optional(number(answer->header().revision())));
-                 }
-                 if (!guarded) return done(std::optional<std::uint64_t>());
-                 switch (passed(change->epoch, *guard, answer->responses(0).response_range())) {
-                   case Passed::kGone: return done(session_over());
-                   case Passed::kYes: return done(std::optional<std::uint64_t>());
-                   case Passed::kWrittenSince: break;
-                 }
-                 if (attempts > 1) return send_apply(change, deadline, attempts - 1, done);
-                 done(Error(Errc::kUnavailable,
-                            "etcd: the session changed during each attempt; try again"));
-               }));
+    rpc_->call(std::move(txn), How{deadline}, [=, this](const Result<wire::TxnResponse>& answer) {
+      note(change->epoch, answer, /*may_have_written=*/true);
+      if (!answer) return done(answer.error());
+      if (answer->succeeded()) {
+        return done(std::optional(number(answer->header().revision())));
+      }
+      if (!guarded) return done(std::optional<std::uint64_t>());
+      switch (passed(change->epoch, *guard, answer->responses(0).response_range())) {
+        case Passed::kGone: return done(session_over());
+        case Passed::kYes: return done(std::optional<std::uint64_t>());
+        case Passed::kWrittenSince: break;
+      }
+      if (attempts > 1) return send_apply(change, deadline, attempts - 1, done);
+      done(Error(Errc::kUnavailable, "etcd: the session changed during each attempt; try again"));
+    });
   });
 }
 
@@ -273,8 +268,7 @@ void EtcdBackend::notify(std::string session_tag, std::function<void()> then) {
   // notification.
   request.set_lease(*lease);
   rpc_->call(std::move(request), How{BootClock::now() + std::chrono::seconds(5)},
-             on_loop<wire::PutResponse>(
-                 [then = std::move(then)](const Result<wire::PutResponse>&) { then(); }));
+             [then = std::move(then)](const Result<wire::PutResponse>&) { then(); });
 }
 
 // --- The rest.
@@ -283,8 +277,7 @@ Guarantees EtcdBackend::guarantees() const { return etcd::guarantees(address_.se
 
 void EtcdBackend::look_at_servers(BootInstant deadline, Done<contend::Servers> done) {
   rpc_->call(wire::MemberListRequest(), How{deadline, /*reads_only=*/true, std::nullopt},
-             [done = on_loop<contend::Servers>(std::move(done))](
-                 const Result<wire::MemberListResponse>& members) {
+             [done = std::move(done)](const Result<wire::MemberListResponse>& members) {
                if (!members) return done(members.error());
                const auto voting =
                    std::count_if(members->members().begin(), members->members().end(),

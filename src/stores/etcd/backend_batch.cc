@@ -160,18 +160,16 @@ void EtcdBackend::send(Entries::Call call, bool joined) {
     }
     wire::TxnRequest txn = transaction_of(entries, *guard);
     rpc_->call(std::move(txn), How{deadline},
-               on_loop<wire::TxnResponse>(
-                   [this, deadline, joined, guard = *guard,
-                    entries = std::move(entries)](const Result<wire::TxnResponse>& answer) {
-                     note(entries.front()->epoch, answer, /*may_have_written=*/true);
-                     if (joined) entries_.answered(deadline);
-                     // Sends the next batch before it handles this answer, because the server is
-                     // idle.
-                     const bool granted = answer && answer->succeeded();
-                     if (granted) send_what_may_go();
-                     on_entered(entries, guard, answer);
-                     if (!granted) send_what_may_go();
-                   }));
+               [this, deadline, joined, guard = *guard,
+                entries = std::move(entries)](const Result<wire::TxnResponse>& answer) {
+                 note(entries.front()->epoch, answer, /*may_have_written=*/true);
+                 if (joined) entries_.answered(deadline);
+                 // Sends the next batch before it handles this answer: the server is idle.
+                 const bool granted = answer && answer->succeeded();
+                 if (granted) send_what_may_go();
+                 on_entered(entries, guard, answer);
+                 if (!granted) send_what_may_go();
+               });
   });
 }
 
@@ -262,15 +260,14 @@ void EtcdBackend::send(Removals::Call call, bool joined) {
     txn.add_success()->mutable_request_delete_range()->set_key(removal->place);
   }
   rpc_->call(std::move(txn), How{until},
-             on_loop<wire::TxnResponse>(
-                 [this, joined, call = std::move(call)](const Result<wire::TxnResponse>& answer) {
-                   note(call.parts.front()->epoch, answer, /*may_have_written=*/false);
-                   if (joined) removals_.answered(call.deadline);
-                   const bool done = answer && answer->succeeded();
-                   if (done) send_what_may_go();
-                   on_removed(call.parts, answer);
-                   if (!done) send_what_may_go();
-                 }));
+             [this, joined, call = std::move(call)](const Result<wire::TxnResponse>& answer) {
+               note(call.parts.front()->epoch, answer, /*may_have_written=*/false);
+               if (joined) removals_.answered(call.deadline);
+               const bool done = answer && answer->succeeded();
+               if (done) send_what_may_go();
+               on_removed(call.parts, answer);
+               if (!done) send_what_may_go();
+             });
 }
 
 void EtcdBackend::on_removed(const std::vector<RemovalPtr>& removals,

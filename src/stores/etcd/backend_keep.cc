@@ -20,7 +20,7 @@ struct EtcdBackend::Keeping {
   contend::Keep what;
   BootInstant deadline;
   Done<std::optional<Read>> done;
-  std::int64_t lease = 0;                  // The new one.
+  std::int64_t lease = 0;                   // The new one.
   std::optional<std::int64_t> old_lease{};  // An own one from before.
 };
 
@@ -34,15 +34,14 @@ void EtcdBackend::keep(std::uint64_t epoch, contend::Keep what, BootInstant dead
   Kept kept = *keeping->what.details.kept;
   kept.lease = lease_text(keeping->lease);
   keeping->what.details.kept = std::make_shared<const Kept>(std::move(kept));
-  order_.run(lock, PerLockOrder::Kind::kOther, id,
-             [this, keeping](std::function<void()> finished) {
-               keeping->done = [done = std::move(keeping->done), finished = std::move(finished)](
-                                   Result<std::optional<Read>> read) {
-                 finished();
-                 done(std::move(read));
-               };
-               grant_lease(keeping);
-             });
+  order_.run(lock, PerLockOrder::Kind::kOther, id, [this, keeping](std::function<void()> finished) {
+    keeping->done = [done = std::move(keeping->done),
+                     finished = std::move(finished)](Result<std::optional<Read>> read) {
+      finished();
+      done(std::move(read));
+    };
+    grant_lease(keeping);
+  });
 }
 
 // The lease's time begins after the send of this request, so it ends after the time that its holder
@@ -55,14 +54,13 @@ void EtcdBackend::grant_lease(const std::shared_ptr<Keeping>& keeping) {
     request.set_ttl(
         std::chrono::ceil<std::chrono::seconds>(keeping->what.details.kept->ttl).count());
     rpc_->call(std::move(request), How{keeping->deadline},
-               on_loop<wire::LeaseGrantResponse>(
-                   [this, keeping](const Result<wire::LeaseGrantResponse>& granted) {
-                     if (granted) return send_keep(keeping, kAttempts);
-                     // If it was granted after all, nothing is on it, and it ends by itself.
-                     const bool unknown = granted.error().code() == Errc::kOutcomeUnknown;
-                     const Errc code = unknown ? Errc::kUnavailable : granted.error().code();
-                     keeping->done(Error(code, granted.error().message()));
-                   }));
+               [this, keeping](const Result<wire::LeaseGrantResponse>& granted) {
+                 if (granted) return send_keep(keeping, kAttempts);
+                 // If it was granted after all, nothing is on it, and it ends by itself.
+                 const bool unknown = granted.error().code() == Errc::kOutcomeUnknown;
+                 const Errc code = unknown ? Errc::kUnavailable : granted.error().code();
+                 keeping->done(Error(code, granted.error().message()));
+               });
   });
 }
 
@@ -84,10 +82,9 @@ void EtcdBackend::send_keep(const std::shared_ptr<Keeping>& keeping, int attempt
     put(txn, key, contend::to_text(what.details), keeping->lease);
     if (what.value) put(txn, keys_.value(what.lock), *what.value, 0);
     rpc_->call(std::move(txn), How{keeping->deadline},
-               on_loop<wire::TxnResponse>(
-                   [this, keeping, attempts, guard](const Result<wire::TxnResponse>& answer) {
-                     on_kept(keeping, attempts, *guard, answer);
-                   }));
+               [this, keeping, attempts, guard](const Result<wire::TxnResponse>& answer) {
+                 on_kept(keeping, attempts, *guard, answer);
+               });
   });
 }
 
@@ -111,8 +108,7 @@ void EtcdBackend::on_kept(const std::shared_ptr<Keeping>& keeping, int attempts,
     return keeping->done(std::optional(Read{keeping->what.details, keeping->what.place.order,
                                             number(answer->header().revision())}));
   }
-  const Passed passed =
-      this->passed(keeping->epoch, guard, answer->responses(0).response_range());
+  const Passed passed = this->passed(keeping->epoch, guard, answer->responses(0).response_range());
   if (passed == Passed::kWrittenSince && attempts > 1) return send_keep(keeping, attempts - 1);
   revoke(keeping->lease);
   switch (passed) {

@@ -202,11 +202,10 @@ void EtcdBackend::ask_range(wire::RangeRequest request, bool latest, Watching wa
     request.set_serializable(!latest);
     const auto read = std::make_shared<WatchedRead>(
         *rpc_, std::move(request), seen_, deadline,
-        on_loop<wire::RangeResponse>(
-            [this, done = std::move(done)](const Result<wire::RangeResponse>& range) {
-              note(0, range, /*may_have_written=*/false);
-              done(range);
-            }),
+        [this, done = std::move(done)](const Result<wire::RangeResponse>& range) {
+          note(0, range, /*may_have_written=*/false);
+          done(range);
+        },
         std::move(watching.wake), watching.waker);
     const std::uint64_t watch = read->start(watching.key, watching.end);
     if (watch != 0) keep_watch(watching.waker, watch);
