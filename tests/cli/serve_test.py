@@ -898,7 +898,7 @@ class ToolsTest(ServeCase):
             file.write(b"A")
         done = self.holdfast("server", "verify", copy)
         self.assertEqual(done.returncode, 125)
-        self.assertIn("checksum", done.stderr)
+        self.assertIn("checksum differs. Restore a backup", done.stderr)
 
     def test_verify_finds_damage_to_the_database_itself(self):
         self.start()

@@ -26,10 +26,11 @@ Result<std::unique_ptr<Journal>> make_journal(const std::string& url, port::Shar
 // The servers on a shared journal. No server of its store is asked. Errors: the same.
 Result<std::unique_ptr<port::Members>> make_members(const std::string& url,
                                                     std::uint32_t shards = 1);
-// `error` with the journal's place, unless the message begins with one.
+// `error` with the journal's place and the next step, unless the message begins with one.
 inline Error at_journal(const std::string& place, const Error& error) {
   if (error.message().starts_with("journal ")) return error;
-  return {error.code(), "journal " + place + ": " + error.message()};
+  const char* const next = error.code() == Errc::kCorruptState ? ". Restore a backup" : "";
+  return {error.code(), "journal " + place + ": " + error.message() + next};
 }
 // How many shards the journal has. A new one gets `wanted`, and keeps that number; 0: as many as
 // are usual in its store. A folder gets them when the first one is opened.
