@@ -259,10 +259,10 @@ Example
   holdfast break deploy --token 17 --reason "host is on fire"
 )";
 
-constexpr std::string_view kDoctor = R"(holdfast doctor [options]
+constexpr std::string_view kDoctor = R"(holdfast doctor [options] [URL]
 
-Examines the running store: its set-up, and the guarantees that it gives. Exit status 0: healthy; 1:
-there is a problem, or a required guarantee is missing; 125: the store cannot be reached.
+Examines the running store, URL or that of --store: its set-up and its guarantees. Exit status 0:
+healthy; 1: there is a problem, or a required guarantee is missing; 125: it cannot be reached.
 
   --require A,B     fail, and say what to change, unless the store guarantees: fenced, fair, shared,
                     permits, upgrade, list, watch-every-change, values, multi, survives-restart,

@@ -583,6 +583,13 @@ class LookTest(CliCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("survives-restart", done.stderr)
 
+    def test_a_doctor_takes_the_store_as_a_word_once(self):
+        done = self.holdfast("doctor", "--json", "memory:")
+        self.assertEqual(json.loads(done.stdout)["guarantees"]["store"], "memory")
+        done = self.holdfast("doctor", "--store", "memory:", "memory:")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("name the store once", done.stderr)
+
     def test_a_quiet_doctor_says_nothing_of_a_healthy_store(self):
         for store in (self.store, "memory:"):
             done = self.holdfast("doctor", "-q", "--store", store)

@@ -298,7 +298,9 @@ Result<void> parse_break(const Arguments& arguments, BreakOptions& into) {
 Result<void> parse_doctor(const Arguments& arguments, DoctorOptions& into) {
   OptionTable table("doctor");
   std::optional<std::string> require;
+  std::string url;
   add_common(table, into.common);
+  table.positional("URL", url, /*required=*/false);
   table.value("--require", require, read_text,
               "fenced|fair|shared|permits|upgrade|list|watch-every-change|values|multi|"
               "survives-restart|survives-failover");
@@ -307,6 +309,9 @@ Result<void> parse_doctor(const Arguments& arguments, DoctorOptions& into) {
   if (parsed && require && into.require.empty()) {
     return invalid("--require names no guarantee (see 'holdfast help doctor')");
   }
+  if (!parsed || url.empty()) return parsed;
+  if (into.common.store) return invalid("name the store once, as a word or with --store");
+  into.common.store = url;
   return parsed;
 }
 
