@@ -386,9 +386,9 @@ with 0. SIGHUP makes it read the users and the certificate again; without either
                     for good. Several shards cannot take several locks in one step
   --advertise ADDR  the address that servers on a shared journal tell of this one; by default that
                     of --listen
-  --config FILE     a file in TOML, whose table [serve] has these options with '_' for '-':
-                    listen, http, http_host, data, journal, shards, advertise, users, tls_cert,
-                    tls_key, tls_ca, plaintext, connection_rate. Without it the usual files are read
+  --config FILE     a TOML file whose table [serve] has options with '_' for '-': listen, http,
+                    http_host, data, journal, shards, advertise, users, tls_cert, tls_key, tls_ca,
+                    plaintext, connection_rate, log_format. Without it the usual files are read
   --clients-stopped  say that no client of this journal runs any more; a restored copy then grants
                     at once, and not after 24 h
   --json            print an object when it serves: url, address, http, journal, journal_id,

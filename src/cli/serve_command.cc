@@ -285,6 +285,7 @@ int serve_command(const ServeOptions& given) {
     return usage_error("serve", read.error());
   }
   fill_serve(options, config);
+  set_log_format(options.common.log_format.value_or(LogFormat::kText));
   if (const auto fine = check_serve(options); !fine) return usage_error("serve", fine.error());
   const auto journal = journal_of(options);
   if (!journal) return usage_error("serve", journal.error());

@@ -314,11 +314,18 @@ class ConfigTest(AccessCase):
             self.assertIn("write the whole path", self.refused("--listen", "127.0.0.1:0", *words))
         self.assertFalse(os.path.exists("~"))
 
+    def test_messages_have_the_format_of_the_file_or_of_the_command_line(self):
+        configuration = self.write(listen="0.0.0.0:1", users=self.path("none"), log_format="json")
+        said = json.loads(self.refused("--config", configuration))
+        self.assertIn("users file", said["text"])
+        self.assertTrue(self.refused("--config", configuration, "--log-format", "text").startswith("holdfast: "))
+        self.assertIn("serve.toml:7: log_format: ", self.refused("--config", self.write(log_format="xml")))
+
     def test_the_example_explains_every_key_and_is_understood(self):
         with open(self.EXAMPLE, encoding="utf-8") as file:
             text = file.read()
         for key in ("listen", "data", "journal", "shards", "advertise", "users", "connection_rate", "tls_cert",
-                    "tls_key", "tls_ca", "plaintext"):
+                    "tls_key", "tls_ca", "plaintext", "log_format"):
             self.assertRegex(text, f"(?m)^#?{key} = ")
         everything = re.sub(r"(?m)^#(\w+ = )", r"\1", text)
         with open(self.path("all.toml"), "w", encoding="utf-8") as file:

@@ -172,6 +172,7 @@ Result<void> read_serve(const toml::table& table, const std::string& file, Serve
   }
   serve.value("shards", into.shards, read_shards);
   serve.value("connection_rate", into.connection_rate, read_rate);
+  serve.value("log_format", into.common.log_format, read_log_format);
   serve.flag("plaintext", into.plaintext);
   return serve.finish();
 }
@@ -453,6 +454,7 @@ void fill_serve(ServeOptions& options, const Config& config) {
   }
   if (!options.shards) options.shards = written.shards;
   if (!options.connection_rate) options.connection_rate = written.connection_rate;
+  if (!options.common.log_format) options.common.log_format = written.common.log_format;
   options.plaintext = options.plaintext || written.plaintext;
 }
 
