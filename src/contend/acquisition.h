@@ -342,6 +342,10 @@ class AcquisitionFsm {
   // Perhaps it is not its session's any more.
   bool perhaps_kept() const { return keeping_ && keeping_->perhaps; }
   bool kept() const { return keeping_ && keeping_->until != BootInstant{}; }
+  // As the store names it; empty: none.
+  std::string kept_lease() const {
+    return keeping_ && keeping_->kept ? keeping_->kept->lease : std::string();
+  }
 
  private:
   // Times at which something is due, each at most once.

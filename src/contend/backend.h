@@ -252,6 +252,9 @@ class Backend {
     static_cast<void>(epoch), static_cast<void>(what), static_cast<void>(deadline);
     static_cast<void>(done);
   }
+  // Ends the lease of a kept contender that was removed (Kept::lease). Otherwise it would stay at
+  // the servers for the rest of its time.
+  virtual void end_kept_lease(const std::string& lease) { static_cast<void>(lease); }
   // Removes a kept contender whose time is over (Details::over), if it was not written since.
   // NOLINTNEXTLINE(performance-unnecessary-value-param): as above.
   virtual void drop(std::string lock, QueueEntry place, base::BootInstant deadline,

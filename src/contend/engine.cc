@@ -270,7 +270,13 @@ void Engine::send(const RunningPtr& running, const Ask& ask, PassGate& request) 
 void Engine::send(const RunningPtr& running, const Ask& ask, Remove& request) {
   const AcquisitionFsm& acquisition = running->acquisition;
   const std::string& lock = running->lock();
-  auto done = ReplyTo<bool>(*this, running, ask);
+  Backend::Done<bool> done = ReplyTo<bool>(*this, running, ask);
+  if (std::string lease = acquisition.kept_lease(); !lease.empty()) {
+    done = [this, lease = std::move(lease), done = std::move(done)](Result<bool> removed) {
+      if (removed && *removed) backend_.end_kept_lease(lease);
+      done(std::move(removed));
+    };
+  }
   // The store need not tell a waiter of this client.
   if (!request.handoff || has_follower(*running)) {
     return in_session(acquisition.perhaps_kept(), acquisition, ask.deadline,

@@ -116,6 +116,19 @@ TEST_F(ConsulFaultsTest, AKeptLeaseOutlastsItsClientAndARestart) {
       server.url({{"session", "15s"}}), [&] { server.kill9(); }, [&] { server.start(); });
 }
 
+TEST_F(ConsulFaultsTest, AReleasedKeptLeaseIsGoneAtTheServer) {
+  const ConsulServer server;
+  Client client = connect(server.url({{"session", "15s"}}));
+  for (int i = 0; i < 3; ++i) {
+    Lease kept = client.mutex("a").acquire({.ttl = 60s, .outlives_client = true}).value();
+    expect_released(kept);
+  }
+  EXPECT_TRUE(eventually([&] {
+    const std::string all = server.ask("GET", "/v1/session/list").body;
+    return all.find("\"ID\"") != std::string::npos && all.find("\"ID\"") == all.rfind("\"ID\"");
+  })) << server.ask("GET", "/v1/session/list").body;
+}
+
 TEST_F(ConsulFaultsTest, ALostAnswerToTheTransferLosesNothing) {
   const ConsulServer server;
   FaultProxy proxy({.server_port = server.port()});

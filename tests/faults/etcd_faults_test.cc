@@ -129,6 +129,18 @@ TEST(EtcdServerFaultsTest, AKeptLeaseOutlivesTheSessionOfItsHolder) {
   EXPECT_EQ(contenders(etcd, "kept"), 0U);
 }
 
+TEST(EtcdServerFaultsTest, AReleasedKeptLeaseIsGoneAtTheServer) {
+  EtcdCluster etcd;
+  Client client = connect(etcd.url("?session=15s"));
+  for (int i = 0; i < 3; ++i) {
+    Lease kept = client.mutex("a").acquire({.ttl = 60s, .outlives_client = true}).value();
+    expect_released(kept);
+  }
+  EXPECT_TRUE(eventually([&] {
+    return etcd.etcdctl({"lease", "list"}).find("found 1 leases") != std::string::npos;
+  })) << etcd.etcdctl({"lease", "list"});
+}
+
 TEST(EtcdServerFaultsTest, ALostAnswerToTheTransferLosesNothing) {
   EtcdCluster etcd;
   FaultProxy proxy({.server_port = etcd.port()});

@@ -66,6 +66,7 @@ class ConsulBackend final : public contend::Backend {
   bool keeps() const override { return !gate_.on(); }
   void keep(std::uint64_t epoch, contend::Keep what, BootInstant deadline,
             Done<std::optional<contend::Read>> done) override;
+  void end_kept_lease(const std::string& lease) override;
   void pass_gate(std::uint64_t epoch, std::string lock, QueueEntry place, contend::Details details,
                  contend::WakerPtr waker, BootInstant deadline, Done<contend::Gate> done) override;
   void read_record(std::string lock, BootInstant deadline,

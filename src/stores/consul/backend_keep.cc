@@ -98,6 +98,10 @@ void ConsulBackend::on_moved(const std::shared_ptr<Keeping>& keeping, const std:
   keeping->done(std::move(read));
 }
 
+void ConsulBackend::end_kept_lease(const std::string& lease) {
+  if (is_session_id(lease)) destroy(lease);
+}
+
 // No key is its any more. Otherwise it would end by itself.
 void ConsulBackend::destroy(const std::string& session) {
   http_.send({.method = HttpRequest::Method::kPut,

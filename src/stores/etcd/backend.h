@@ -56,6 +56,7 @@ class EtcdBackend : public contend::Backend {
   bool keeps() const override { return true; }
   void keep(std::uint64_t epoch, contend::Keep what, BootInstant deadline,
             Done<std::optional<contend::Read>> done) override;
+  void end_kept_lease(const std::string& lease) override;
   void read_record(std::string lock, BootInstant deadline,
                    Done<std::pair<contend::Record, std::uint64_t>> done) override;
   void read_value(std::string lock, BootInstant deadline, Done<contend::Value> done) override;

@@ -120,6 +120,10 @@ void EtcdBackend::on_kept(const std::shared_ptr<Keeping>& keeping, int attempts,
       Error(Errc::kUnavailable, "etcd: the session changed during each attempt; try again"));
 }
 
+void EtcdBackend::end_kept_lease(const std::string& lease) {
+  if (const auto number = parse_lease(lease)) revoke(*number);
+}
+
 // No key is on it, so only the servers' memory is at stake: otherwise it ends by itself.
 void EtcdBackend::revoke(std::int64_t lease) {
   wire::LeaseRevokeRequest request;
