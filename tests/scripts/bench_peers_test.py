@@ -1,10 +1,12 @@
 """Tests of bench/peers: the page of the id generators says who is better, and a driver that fails counts."""
 
 import re
+import runpy
 import sys
 import tempfile
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
 
 PEERS = Path(__file__).resolve().parents[2] / "bench" / "peers"
 sys.path.insert(0, str(PEERS))
@@ -170,6 +172,18 @@ class AskTest(unittest.TestCase):
     def test_a_driver_that_says_nothing_fails(self):
         with self.assertRaisesRegex(RuntimeError, "no output"):
             self.ask("true")
+
+    def test_a_driver_that_hangs_is_ended(self):
+        driver = runpy.run_path(str(PEERS / "run"))["Driver"]
+        driver.line.__globals__["LONGEST"] = 0.1
+        peer = Peer("x", "redis", "c++", "twitter", ["sh", "-c", "exec sleep 600"])
+        hung = driver(peer, SimpleNamespace(place="127.0.0.1:1"))
+        with self.assertRaisesRegex(RuntimeError, "not within 0.1 s"):
+            hung.line()
+        self.assertNotEqual(hung.process.wait(60), 0)
+        hung.end()
+        hung.process.stdout.close()
+        hung.process.stderr.close()
 
 
 if __name__ == "__main__":
