@@ -117,7 +117,7 @@ class Mailbox {
 // A word about which journal it is: a new one where another was expected is a loss of all locks.
 std::string journal_line(const ServerLead& lead, const std::string& place) {
   const ServerStart& found = lead.found;
-  const std::string where = "journal: " + printable(place);
+  std::string where = "journal: " + printable(place);
   if (!lead.leads) return where;
   if (place == "memory:") return where + " (nothing survives a restart)";
   if (found.new_journal) return where + " (new)";

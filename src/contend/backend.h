@@ -239,14 +239,12 @@ class Backend {
     static_cast<void>(details), static_cast<void>(waker), static_cast<void>(deadline);
     static_cast<void>(done);
   }
-  // NOLINTEND(performance-unnecessary-value-param)
 
   // Whether a contender can be kept by a lease of its own, without its client. Constant.
   virtual bool keeps() const { return false; }
   virtual bool keeps_permits() const { return keeps(); }
   // nullopt if the contender is gone, or was written since. From then on writes of the session that
   // it belonged to are refused. The time counts from a moment after the call.
-  // NOLINTNEXTLINE(performance-unnecessary-value-param): backends that keep need this signature.
   virtual void keep(std::uint64_t epoch, Keep what, base::BootInstant deadline,
                     Done<std::optional<Read>> done) {
     static_cast<void>(epoch), static_cast<void>(what), static_cast<void>(deadline);
@@ -256,12 +254,12 @@ class Backend {
   // the servers for the rest of its time.
   virtual void end_kept_lease(const std::string& lease) { static_cast<void>(lease); }
   // Removes a kept contender whose time is over (Details::over), if it was not written since.
-  // NOLINTNEXTLINE(performance-unnecessary-value-param): as above.
   virtual void drop(std::string lock, QueueEntry place, base::BootInstant deadline,
                     Done<bool> done) {
     static_cast<void>(lock), static_cast<void>(place), static_cast<void>(deadline);
     static_cast<void>(done);
   }
+  // NOLINTEND(performance-unnecessary-value-param)
 
   virtual void read_record(std::string lock, base::BootInstant deadline,
                            Done<std::pair<Record, std::uint64_t>> done) = 0;

@@ -50,6 +50,8 @@ struct Request {
   // A renewal whose caller has just heard of a commit that began after it was asked. That proves
   // the lead, and a second proof would only delay the answer. The deadline of leadership counts.
   bool proven = false;
+  // A renewal whose answer holds up others: its proof does not wait until it can serve many.
+  bool hurried = false;
 };
 
 // --- The parts of a request, whatever its action is.

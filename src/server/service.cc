@@ -222,7 +222,7 @@ void Service::Impl::flush(bool has_waited) {
   if (shard->take_proof()) want_proof(true);
   const base::BootInstant now = base::BootClock::now();
   // A batch of nothing only proves the lead, and many answers can share one proof.
-  const bool only_confirms = lead_timer && !shard->has_bytes();
+  const bool only_confirms = lead_timer && !shard->has_bytes() && !shard->hurries();
   if (only_confirms && now < next_confirm) return arm();
   if (keeps && !has_waited && shard->has_bytes() && shard->has_time()) {
     if (!leaves_at) arm_departure(now + kLazyCommit);

@@ -174,6 +174,32 @@ TEST(ServiceTest, WhatFoundNoRoomIsOfUnknownOutcomeWhenTheJournalIsLost) {
   }
 }
 
+// A connection's answers are in its requests' order, so the answer that such a renewal belongs to
+// holds up those behind it: they took 100 ms each.
+TEST(ServiceTest, AHurriedRenewalDoesNotWaitForOthersToShareItsProof) {
+  testing::SimDisk disk;
+  auto made = std::make_unique<testing::SimJournal>(disk);
+  made->confirm_renewals();
+  Node node(std::move(made));
+  ASSERT_TRUE(node.started);
+  ASSERT_EQ(node.outcome(acquire("a", 1)), Outcome::kHeld);
+  std::uint64_t seq = 0;
+  const auto time_of_twenty = [&](bool hurried) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < 20; ++i) {
+      Request renewal{"c", 0, machine::Renew{"a", {1, 1}, ++seq, seconds(600), seconds(600)}};
+      renewal.hurried = hurried;
+      std::optional<Result<Answer>> got;
+      node.service.submit(renewal, [&](Result<Answer> answer) { got = std::move(answer); });
+      EXPECT_FALSE(got) << "the lead must be proven";
+      while (!got) node.io.run_one();
+    }
+    return std::chrono::steady_clock::now() - begin;
+  };
+  const auto patient = time_of_twenty(false);
+  EXPECT_LT(time_of_twenty(true), patient / 2);
+}
+
 // Rule 34: while nothing can be written, another server may have come to lead.
 TEST(ServiceTest, WithoutRoomAReadWaitsForAProofOfTheLead) {
   testing::SimDisk disk;

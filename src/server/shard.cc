@@ -75,6 +75,7 @@ void Shard::submit(Instant boot, const Request& request, Done<Answer> done) {
     return done(std::move(answer));
   }
   filling_.confirms = true;
+  filling_.hurries = filling_.hurries || request.hurried;
   filling_.waiting.push_back({filling_.told.size(), waiting_for(std::move(done), std::move(answer)),
                               /*fails_when_full=*/false, /*renewal=*/true});
 }

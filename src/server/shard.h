@@ -97,6 +97,8 @@ class Shard {
   std::optional<Outbound> take_batch();
   // Whether take_batch() would have bytes.
   bool has_bytes() const { return !filling_.writer.empty(); }
+  // A batch without bytes may wait until more answers share it.
+  bool hurries() const { return filling_.hurries; }
   // The answers that wait for that batch.
   std::size_t waiting_answers() const { return filling_.waiting.size(); }
   // Nobody waits for it: it holds releases that are answered already, and no grant. Whoever comes
@@ -160,6 +162,7 @@ class Shard {
     std::uint64_t number;   // In the journal.
     std::uint64_t turn;     // Counts all commits, those of nothing, too.
     bool confirms = false;  // Somebody waits for it, whatever is in it.
+    bool hurries = false;   // Without delay.
     bool pushes = false;    // Another client is told of a change in it.
     RecordWriter writer;
     std::vector<Change> told;

@@ -36,6 +36,7 @@ class SimJournal final : public Journal {
   // As a journal that several servers share.
   void confirm_renewals() { confirms_ = true; }
   bool confirms_renewals() const noexcept override { return confirms_; }
+  bool is_shared() const noexcept override { return confirms_; }
   // Called within each commit and confirm, on the thread that makes them.
   std::function<void()> on_write;
   // It takes no room.

@@ -187,6 +187,7 @@ void Beginning::begin(bool proven) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     requests.push_back(extend_request(names[i], holders[i], lease));
     requests.back().proven = proven;
+    requests.back().hurried = !proven;  // The connection's later answers come after this one.
   }
   charge_user(reply, requests);
   const auto at_once = std::make_shared<bool>(true);
