@@ -217,7 +217,13 @@ TEST_F(RedisClusterFailoverTest, WithoutDescriptorsAClientWaitsUntilThereAreSome
   const int slot = redis.slot_of(key_of("a"));
   const std::size_t before = redis.owner(slot);
   Peer one(redis.url());
-  Lease lease = one.hold("a", 60s);
+  Peer other(redis.url());
+  // Only a client whose subscription is confirmed hears at once that its server has gone.
+  Lease first = other.hold("a", 60s);
+  Waiter waiter(one, "a", 60s);
+  waiter.await_queued();
+  EXPECT_TRUE(first.release());
+  Lease lease = waiter.grant();
   redis.await_replicas(before);
   {
     const support::NoDescriptors none;

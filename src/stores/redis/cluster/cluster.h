@@ -120,6 +120,7 @@ class Cluster final : public std::enable_shared_from_this<Cluster> {
     std::vector<port::Done<void>> waiters{};
   };
   struct Renewal;
+  struct RenewalPart;
 
   Node& node_of(std::uint16_t slot) const noexcept {
     return *slots_[slot].owner.load(std::memory_order_acquire);
@@ -147,6 +148,7 @@ class Cluster final : public std::enable_shared_from_this<Cluster> {
   void poll();
 
   void renew_round(Renewal& renewal);
+  void take_answers(Renewal& renewal, RenewalPart& part);
   void follow(Renewal& renewal, std::size_t index, Node& node, const std::string& redirection);
   void learn_and_wait(Node& node, std::uint16_t slot, base::BootInstant until);
 

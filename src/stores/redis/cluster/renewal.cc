@@ -1,6 +1,7 @@
 // Renewals in a cluster: all servers at the same time, each lock at the owner of its slot.
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -20,6 +21,14 @@ constexpr std::chrono::milliseconds kPause{20};
 constexpr std::chrono::milliseconds kLongestLearning{500};
 
 }  // namespace
+
+// Each part is what one node is asked in one way.
+struct Cluster::RenewalPart {
+  Node* node;
+  How how;
+  std::vector<std::size_t> indices;
+  Result<std::vector<Renewer::Answer>> answers = std::vector<Renewer::Answer>{};
+};
 
 struct Cluster::Renewal {
   const std::vector<port::RenewItem>& items;
@@ -56,12 +65,7 @@ Result<std::vector<Result<AcquisitionState>>> Cluster::renew(
 }
 
 void Cluster::renew_round(Renewal& renewal) {
-  struct Part {
-    Node* node;
-    How how;
-    std::vector<std::size_t> indices;
-    Result<std::vector<Renewer::Answer>> answers = std::vector<Renewer::Answer>{};
-  };
+  using Part = RenewalPart;
   std::vector<std::vector<Part>> by_node;
   for (auto& [node, ways] : std::exchange(renewal.due, {})) {
     std::vector<Part>& parts = by_node.emplace_back();
@@ -78,33 +82,39 @@ void Cluster::renew_round(Renewal& renewal) {
   // A server that does not answer must not delay the others.
   std::vector<std::thread> threads;
   for (std::size_t i = 1; i < by_node.size(); ++i) {
-    threads.push_back(base::start_thread("holdfast-renew", [&, i] { ask_node(by_node[i]); }));
+    try {
+      threads.push_back(base::start_thread("holdfast-renew", [&, i] { ask_node(by_node[i]); }));
+    } catch (const std::system_error&) {  // There is no thread to be had.
+      ask_node(by_node[i]);
+    }
   }
   ask_node(by_node.front());
   for (std::thread& each : threads) each.join();
 
   for (std::vector<Part>& parts : by_node) {
-    for (Part& part : parts) {
-      for (std::size_t i = 0; i < part.indices.size(); ++i) {
-        const std::size_t index = part.indices[i];
-        Node& owner = node_of(requests_.slot_of(renewal.items[index].name));
-        if (!part.answers) {
-          renewal.states[index] = part.answers.error();
-          on_loop([this] { suspect(); });
-          if (&owner != part.node) renewal.ask(owner, How::kAlone, index);
-          continue;
-        }
-        Renewer::Answer& answer = (*part.answers)[i];
-        renewal.states[index] = std::move(answer.state);
-        if (!answer.redirection.empty()) {
-          follow(renewal, index, *part.node, answer.redirection);
-        } else if (&owner != part.node && part.how != How::kAfterAsk) {
-          // The answer of an old owner extends nothing.
-          renewal.states[index] =
-              Error(Errc::kOutcomeUnknown, where_ + ": the slot has moved meanwhile");
-          renewal.ask(owner, How::kAlone, index);
-        }
-      }
+    for (Part& part : parts) take_answers(renewal, part);
+  }
+}
+
+void Cluster::take_answers(Renewal& renewal, RenewalPart& part) {
+  if (!part.answers) on_loop([this] { suspect(); });
+  for (std::size_t i = 0; i < part.indices.size(); ++i) {
+    const std::size_t index = part.indices[i];
+    Node& owner = node_of(requests_.slot_of(renewal.items[index].name));
+    if (!part.answers) {
+      renewal.states[index] = part.answers.error();
+      if (&owner != part.node) renewal.ask(owner, How::kAlone, index);
+      continue;
+    }
+    Renewer::Answer& answer = (*part.answers)[i];
+    renewal.states[index] = std::move(answer.state);
+    if (!answer.redirection.empty()) {
+      follow(renewal, index, *part.node, answer.redirection);
+    } else if (&owner != part.node && part.how != How::kAfterAsk) {
+      // The answer of an old owner extends nothing.
+      renewal.states[index] =
+          Error(Errc::kOutcomeUnknown, where_ + ": the slot has moved meanwhile");
+      renewal.ask(owner, How::kAlone, index);
     }
   }
 }
