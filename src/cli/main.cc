@@ -14,6 +14,7 @@
 #include "src/cli/exit_codes.h"
 #include "src/cli/help.h"
 #include "src/cli/options/config.h"
+#include "src/cli/options/option_table.h"
 #include "src/cli/options/settings.h"
 #include "src/cli/text/json.h"
 #include "src/cli/text/output.h"
@@ -41,7 +42,9 @@ void hide_secrets(int argc, char** argv) {
   for (int i = 1; i < argc && std::strcmp(argv[i], "--") != 0; ++i) {
     constexpr std::string_view kOption = "--store=";
     char* url = std::string_view(argv[i]).starts_with(kOption) ? argv[i] + kOption.size() : nullptr;
-    if (url == nullptr && std::strcmp(argv[i - 1], "--store") == 0) url = argv[i];
+    // A word of its own: behind --store, or the store of 'doctor' and 'server'.
+    const bool names_store = argv[i][0] != '-' && std::strstr(argv[i], "://") != nullptr;
+    if (url == nullptr && names_store) url = argv[i];
     if (url == nullptr || !holds_secret(url)) continue;
     const std::size_t size = std::strlen(url);
     const std::string shown = without_secret(url).substr(0, size);
@@ -51,8 +54,7 @@ void hide_secrets(int argc, char** argv) {
 }
 
 int too_many(const std::string& command, const std::string& argument) {
-  return usage_error(
-      command, Error(Errc::kInvalidArgument, in_quotes(argument) + " is one argument too many"));
+  return usage_error(command, Error(Errc::kInvalidArgument, one_too_many(argument)));
 }
 
 bool asks_for_help(const std::string& argument) { return argument == "--help" || argument == "-h"; }

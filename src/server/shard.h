@@ -249,7 +249,7 @@ class Shard {
   std::size_t backlog_ = 0;
   std::size_t holders_ = 0;
   std::unordered_set<machine::AcquisitionId, HashOfId> waiting_ids_;
-  // So many leases of other locks may end with requests before the next tick.
+  // The number of leases of other locks that requests may still end before the next tick.
   std::uint32_t ends_left_;
   // Memory answers nothing until this turn is committed.
   std::uint64_t sure_after_ = 1;

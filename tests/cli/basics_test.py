@@ -7,6 +7,7 @@ import os
 import re
 import select
 import signal
+import socket
 import sqlite3
 import subprocess
 
@@ -46,6 +47,19 @@ class StoreInitTest(CliCase):
                              {"place": None, "format": None, "created": False})
             done = self.holdfast("store", "init", "--store", url, "--print-sql")
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", "holdfast: " + said))
+
+    def test_nobody_sees_the_password_of_a_store_that_is_a_word(self):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            url = "redis://u:sekret@127.0.0.1:%d" % silent.getsockname()[1]
+            asking = subprocess.Popen([PROGRAM, "doctor", url], stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.DEVNULL)
+            silent.settimeout(30)
+            with silent.accept()[0], open(f"/proc/{asking.pid}/cmdline", encoding="utf-8") as file:
+                shown = file.read()  # It has read its arguments by now.
+            asking.kill()
+            asking.wait()
+        self.assertIn("redis://127.0.0.1", shown)
+        self.assertNotIn("sekret", shown)
 
     def test_wrong_words_are_named(self):
         for arguments, words in (([], "holdfast store init"), (["make"], "there is no 'make'"),

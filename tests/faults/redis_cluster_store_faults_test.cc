@@ -237,14 +237,7 @@ TEST_F(RedisClusterFailoverTest, WithoutDescriptorsAClientWaitsUntilThereAreSome
 }
 
 TEST_F(RedisClusterStoreTest, WithoutDescriptorsConnectingFails) {
-  const std::string url = cluster().url("open_timeout=300ms");
-  EXPECT_TRUE(Client::connect(url));
-  for (int spare = 0; spare < 40; spare += 3) {
-    const support::NoDescriptors none(spare);
-    const auto client = Client::connect(url);
-    if (client) continue;
-    EXPECT_EQ(client.error().code(), Errc::kUnavailable) << client.error().message();
-  }
+  expect_connecting_fails_without_descriptors(cluster().url("open_timeout=300ms"));
 }
 
 TEST_F(RedisClusterFailoverTest, AHandoverWithoutLossIsFollowed) {

@@ -1,4 +1,5 @@
 #include "tests/faults/redis_harness.h"
+#include "tests/support/no_descriptors.h"
 
 namespace holdfast::faults {
 namespace {
@@ -108,6 +109,16 @@ bool await_subscribers(RedisServer& server, std::size_t count) {
   return server.eventually([&](RedisServer& asked) {
     return asked.must({"PUBSUB", "CHANNELS", "hf1:@*"}).elements.size() == count;
   });
+}
+
+void expect_connecting_fails_without_descriptors(const std::string& url) {
+  EXPECT_TRUE(Client::connect(url));
+  for (int spare = 0; spare < 40; spare += 3) {
+    const support::NoDescriptors none(spare);
+    const auto client = Client::connect(url);
+    if (client) continue;
+    EXPECT_EQ(client.error().code(), Errc::kUnavailable) << client.error().message();
+  }
 }
 
 }  // namespace holdfast::faults

@@ -124,6 +124,9 @@ std::string key_of(const std::string& name);  // The key of the lock's record.
 // Until this many have subscribed to a channel of the store.
 bool await_subscribers(RedisServer& server, std::size_t count);
 
+// Whatever object lacks its descriptor: an error, and no end of the process.
+void expect_connecting_fails_without_descriptors(const std::string& url);
+
 // Skips where there is no Redis.
 class RedisFaults : public testing::Test {
  protected:

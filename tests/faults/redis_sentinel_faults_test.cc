@@ -67,14 +67,7 @@ TEST_F(RedisSentinelFaultsTest, WithoutDescriptorsAClientWaitsUntilThereAreSome)
 
 TEST_F(RedisSentinelFaultsTest, WithoutDescriptorsConnectingFails) {
   RedisSentinels redis;
-  const std::string url = redis.url("open_timeout=300ms");
-  EXPECT_TRUE(Client::connect(url));
-  for (int spare = 0; spare < 40; spare += 3) {
-    const support::NoDescriptors none(spare);
-    const auto client = Client::connect(url);
-    if (client) continue;
-    EXPECT_EQ(client.error().code(), Errc::kUnavailable) << client.error().message();
-  }
+  expect_connecting_fails_without_descriptors(redis.url("open_timeout=300ms"));
 }
 
 // The old primary is only paused. It still believes that it is one when it goes on.

@@ -39,14 +39,13 @@ std::string_view meant_by(std::string_view name) {
   return {};
 }
 
-// A store's URL may have a password in it.
+}  // namespace
+
 std::string one_too_many(const std::string& word) {
   const bool names_store = word.find("://") != std::string::npos;
   return in_quotes(without_secret(word)) + " is one argument too many" +
          (names_store ? "; a store is named by --store URL" : "");
 }
-
-}  // namespace
 
 struct OptionTable::Impl {
   struct Raw {

@@ -27,6 +27,9 @@ struct OptionRow {
   std::string excludes;  // The options that contradict it, with spaces between.
 };
 
+// The message tells that the word is too much. It leaves a password out that is in a store's URL.
+std::string one_too_many(const std::string& word);
+
 class OptionTable {
  public:
   explicit OptionTable(std::string command, std::string program = "holdfast");

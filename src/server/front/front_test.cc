@@ -26,6 +26,7 @@
 #include "src/server/testing/plain_client.h"
 #include "tests/support/eventually.h"
 #include "tests/support/fault_proxy.h"
+#include "tests/support/no_descriptors.h"
 
 namespace holdfast::server {
 namespace {
@@ -353,25 +354,6 @@ TEST(FrontTest, AFloodThatIsAnsweredAtOnceLetsOthersAskInBetween) {
   EXPECT_TRUE(support::eventually(in_between));
 }
 
-// While it lasts, one more descriptor can be made, and no other.
-class OneDescriptor {
- public:
-  OneDescriptor() {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    const int next = ::dup(0);
-    ::close(next);
-    rlimit now = before_;
-    now.rlim_cur = static_cast<rlim_t>(next) + 1;
-    ::setrlimit(RLIMIT_NOFILE, &now);
-  }
-  ~OneDescriptor() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  OneDescriptor(const OneDescriptor&) = delete;
-  OneDescriptor& operator=(const OneDescriptor&) = delete;
-
- private:
-  rlimit before_{};
-};
-
 TEST(FrontTest, AServerThatHasNoDescriptorForAClientSaysSoAndServesItLater) {
   std::promise<std::string> told;
   std::promise<void> told_again;
@@ -384,8 +366,8 @@ TEST(FrontTest, AServerThatHasNoDescriptorForAClientSaysSoAndServesItLater) {
     if (count == 2) told_again.set_value();
   };
   const Server server = *ServerAccess::start(options, {});
-  std::optional<OneDescriptor> limit;
-  limit.emplace();
+  std::optional<support::NoDescriptors> limit;
+  limit.emplace(1);
   const Socket client(server.address());  // It takes that one.
   ASSERT_TRUE(client.connected());
   auto warning = told.get_future();

@@ -102,6 +102,17 @@ class PlayedEtcdTest : public testing::Test {
   asio::io_context io{1};
   Http2TestServer one{io};
   Http2TestServer two{io};
+  // The first call stays at `one`, which leaves.
+  void expect_second_moves_to(Http2TestServer& next) {
+    next.greet();
+    one.leave(1);
+    ASSERT_TRUE(asked(next));
+    next.answer(1, "");
+    EXPECT_TRUE(succeeds(second));
+    one.answer(1, "");
+    EXPECT_TRUE(succeeds(first));
+  }
+
   std::future<Answer> first;
   std::future<Answer> second;
   std::unique_ptr<Rpc> rpc;
@@ -121,26 +132,14 @@ TEST_F(PlayedEtcdTest, AConnectionInTheMakingHasConnectTimeout) {
 TEST_F(PlayedEtcdTest, ACallThatWaitsAtAServerThatLeavesMovesToTheNext) {
   start({&one, &two});
   ask_twice();
-  two.greet();
-  one.leave(1);
-  ASSERT_TRUE(asked(two));
-  two.answer(1, "");
-  EXPECT_TRUE(succeeds(second));
-  one.answer(1, "");
-  EXPECT_TRUE(succeeds(first));
+  expect_second_moves_to(two);
 }
 
 TEST_F(PlayedEtcdTest, ACallThatWaitsAtTheOnlyServerMovesToItsNextConnection) {
   start({&one});
   ask_twice();
   Http2TestServer next(one);
-  next.greet();
-  one.leave(1);
-  ASSERT_TRUE(asked(next));
-  next.answer(1, "");
-  EXPECT_TRUE(succeeds(second));
-  one.answer(1, "");
-  EXPECT_TRUE(succeeds(first));
+  expect_second_moves_to(next);
 }
 
 }  // namespace
