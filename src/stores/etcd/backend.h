@@ -35,6 +35,7 @@ class EtcdBackend : public contend::Backend {
   using BootInstant = base::BootInstant;
   using QueueEntry = contend::QueueEntry;
 
+  // `rpc` runs on the loop of `context`: the backend handles answers where they arrive.
   EtcdBackend(EtcdAddress address, std::unique_ptr<Rpc> rpc, const port::StoreContext& context);
   ~EtcdBackend() override;
 

@@ -68,7 +68,7 @@ class Clerk {
   explicit Clerk(const std::string& url) {
     auto parsed = port::StoreUrl::parse(url);
     auto address = parse_etcd_url(*parsed);
-    auto rpc = Rpc::make(*address);
+    auto rpc = Rpc::make(*address, &loop_.io);
     if (!rpc) throw std::runtime_error(rpc.error().message());
     port::StoreContext context;
     context.loop = &loop_;
