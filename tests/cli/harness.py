@@ -267,6 +267,7 @@ class Notes:
 
 class NotingResult(unittest.TextTestResult):
     notes = Notes()
+    outcome = ("passed", "")  # A set-up that fails is no test that was started.
 
     def startTest(self, test):
         self.begun = time.monotonic()
