@@ -81,7 +81,7 @@ def locks_page_of(*peers, **more):
     machine = {"date": "2026-11-28", "processors": 2, "model": "x", "kernel": "6"}
     machine |= dict.fromkeys(("redis", "zookeeper", "etcd", "consul", "java", "go", "node", "rust"), "1")
     facts = {"machine": machine, "rounds": 3, "seconds": 2, "peers": list(peers),
-             "bare_redis": {"pairs": 100_000, "pair_us": 50}, **more}
+             "bare_redis": {"pairs": 100_000, "safe_pairs": 60_000, "pair_us": 50}, **more}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "page.md"
         page.write(facts, path)
@@ -96,6 +96,11 @@ def lock_peer(name, ours=False, missing="", **figures):
 
 
 class LocksPageTest(unittest.TestCase):
+    def test_batches_are_compared_with_scripts_that_are_safe(self):
+        text, _ = locks_page_of(lock_peer("Holdfast, async", True, own_256=[57_000]))
+        self.assertIn("of the shortest safe pair of scripts | 0.9 | 0.95 |", text)
+        self.assertIn("0.95 of the first and 0.57 of the second", text)
+
     def test_a_faster_peer_comes_first_and_an_aim_is_missed(self):
         text, _ = locks_page_of(lock_peer("Holdfast, async", True), lock_peer("rslock", own_16=[190, 200, 210]))
         ahead = text.split("## Where another client is faster")[1].split("## Where Holdfast is faster")[0]
