@@ -386,8 +386,27 @@ void Http2Link::on_read(std::size_t bytes) {
   tell_due();
   if (state_ == State::kEnded) return;
   if (used < 0) return end_session();
-  flush();
-  if (state_ != State::kEnded) read_more();
+  if (flush_posted_ || writing_ || !due_.empty() || nghttp2_session_want_read(session_) == 0) {
+    flush();
+    if (state_ != State::kEnded) read_more();
+  } else {
+    go_on_later();
+  }
+}
+
+// Whoever has an answer need not wait for what the link does next: it says what it has to say
+// itself, as the answer to a ping, and reads again. That goes with the next request if one comes in
+// this turn of the loop or the next.
+void Http2Link::go_on_later() {
+  flush_posted_ = true;
+  asio::post(io_, [self = shared_from_this()] {
+    asio::post(self->io_, [self] {
+      self->flush_posted_ = false;
+      if (self->state_ == State::kEnded) return;
+      self->flush();
+      if (self->state_ != State::kEnded) self->read_more();
+    });
+  });
 }
 
 // All that one turn of the loop asks for goes out together.

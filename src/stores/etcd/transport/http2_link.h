@@ -120,6 +120,7 @@ class Http2Link : public std::enable_shared_from_this<Http2Link> {
   void submit(Flight& flight);
   void flush();
   void flush_soon();
+  void go_on_later();
   void on_timer();
   void arm(base::BootInstant at);
   base::BootInstant check_calls(base::BootInstant now);

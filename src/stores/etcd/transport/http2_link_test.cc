@@ -450,6 +450,21 @@ TEST_F(Http2LinkTest, TheServersPingIsAnsweredWithoutARequest) {
   EXPECT_TRUE(await([&] { return server.pongs == 1; }));
 }
 
+// Whoever has an answer need not wait until a ping beside it is answered.
+TEST_F(Http2LinkTest, AnAnswerIsToldBeforeAPingIsAnswered) {
+  server.greet();
+  start();
+  const Outcome& first = ask("1");
+  ASSERT_TRUE(asked(1));
+  nghttp2_submit_ping(server.session, NGHTTP2_FLAG_NONE, nullptr);
+  server.answer(1, "answer");
+  ASSERT_TRUE(over(first));
+  EXPECT_EQ(server.waiting(), 0U) << "the ping is answered already";
+  ask("2");
+  ASSERT_TRUE(asked(3));
+  EXPECT_EQ(server.pongs, 1);
+}
+
 TEST_F(Http2LinkTest, ASilentServerIsAskedForASignOfLife) {
   link = new_link({.before_ping = 20ms, .answer = 300ms});
   server.greet();

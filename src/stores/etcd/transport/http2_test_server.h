@@ -65,6 +65,8 @@ class Http2TestServer {
 
   std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
   void close() { socket_.close(); }
+  // Bytes of the client that the server has not read.
+  std::size_t waiting() const { return socket_.available(); }
   void say(std::string_view bytes) {
     out_ += bytes;
     pump();
