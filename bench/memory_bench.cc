@@ -9,7 +9,7 @@
 #include "holdfast/client.h"
 #include "holdfast/observer.h"
 #include "src/machine/lock_machine.h"
-#include "src/session/event_loop.h"
+#include "src/session/loop/event_loop.h"
 #include "src/stores/memory/memory_store.h"
 
 namespace holdfast {

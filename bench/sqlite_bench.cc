@@ -25,7 +25,7 @@
 #include "holdfast/client.h"
 #include "src/base/clock.h"
 #include "src/port/store_url.h"
-#include "src/session/event_loop.h"
+#include "src/session/loop/event_loop.h"
 #include "src/stores/sqlite/sqlite_store.h"
 
 namespace holdfast {

@@ -25,7 +25,7 @@
 // second); no other destructor waits.
 // Blocking: a call that asks the store ends within ClientOptions::request_timeout plus the wait
 // that was asked for. Taking back a grant that nobody was told of may add two seconds. (A busy
-// machine may add to that.)
+// machine may add to that.) It may do the client's work meanwhile, deaf to signals for 20 ms.
 // After fork(): the child must connect again. Every call on the parent's client returns kClosed in
 // the child and sends nothing.
 #pragma once

@@ -10,7 +10,7 @@
 
 #include "src/port/records.h"
 #include "src/port/store.h"
-#include "src/session/event_loop.h"
+#include "src/session/loop/event_loop.h"
 
 namespace holdfast::client {
 

@@ -83,7 +83,9 @@ Result<std::unique_ptr<port::Store>> make_store(const std::string& name, port::S
     if (access(path.c_str(), F_OK) != 0) continue;
     const auto module = load(package, path);
     if (!module) return module.error();
-    // First in the loop's queue, so that all that the store does there comes after it.
+    // First in the loop's queue, so that all that the store does there comes after it. The module
+    // knows no other thread.
+    if (context.loop != nullptr) context.loop->keep();
     asio::post(*context.io, [&io = *context.io, enter = (*module)->enter_loop] {
       enter(io, *asio::detail::thread_context::top_of_thread_call_stack());
     });

@@ -44,6 +44,8 @@ class Loop {
  public:
   virtual ~Loop() = default;
   virtual void post(Task task) = 0;
+  // From now on it is always the loop's own thread.
+  virtual void keep() {}
 };
 
 template <typename T>

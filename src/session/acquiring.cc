@@ -93,6 +93,7 @@ Acquiring::AcquisitionPtr Acquiring::take(Result<AcquisitionPtr> made, bool may_
       return done(settle(acquisition, *std::move(answer))), nullptr;
     }
   }
+  loop_.rouse();
   const Turn turn(*this);
   leave_push_reader();
   acquisition->wait->done = std::move(done);

@@ -24,7 +24,7 @@ Result<Acquiring::AcquisitionPtr> Acquiring::await_answer(const AcquisitionPtr& 
   std::uint32_t seen = wait.word.get();
   for (; (seen & Wait::kFinished) == 0; seen = wait.word.get()) {
     // A push that comes in runs a turn of the core on this thread.
-    (seen & Wait::kReads) != 0 ? store_->push_reader()->listen() : wait.word.wait(seen);
+    (seen & Wait::kReads) != 0 ? store_->push_reader()->listen() : loop_.wait(wait.word, seen);
   }
   if ((seen & Wait::kReads) != 0) stop_listening();
   if (const auto news = wait.queued_news) news->end();

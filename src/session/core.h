@@ -2,9 +2,9 @@
 // top, which its handles call; core_base.h names the layers below.
 //
 // There are three threads, each started when first needed. The loop has completions, pushes and
-// deadlines, and never blocks. The renewal thread calls Store::renew(), which may block. The
-// notifier runs callbacks of the user. A request that needs no waiting runs on the caller's own
-// thread where the store can.
+// deadlines, and never blocks; a caller that waits may run it (loop/lending.h). The renewal thread
+// calls Store::renew(), which may block. The notifier runs callbacks of the user. A request that
+// needs no waiting runs on the caller's own thread where the store can.
 //
 // Guarantee: a lease's deadline fires on the loop whatever the store and the user's callbacks do.
 // In a forked child every call answers kClosed, and sends nothing.

@@ -9,8 +9,8 @@
 
 #include "src/base/fork_guard.h"
 #include "src/base/random.h"
-#include "src/session/core_call.h"
 #include "src/session/async/gathered_handlers.h"
+#include "src/session/core_call.h"
 #include "src/session/names.h"
 
 namespace holdfast::session {
@@ -114,6 +114,10 @@ CoreBase::Turn::~Turn() HOLDFAST_NO_TSA {
 void CoreBase::wake_threads(const std::vector<WaitPtr>& woken) {
   bool nudge = false;
   for (const auto& wait : woken) {
+    if (woken.size() == 1 && (wait->word.get() & Wait::kReads) == 0) {
+      loop_.answer([wait] { wait->word.set(Wait::kFinished); });
+      continue;
+    }
     const bool reads = (wait->word.set(Wait::kFinished) & Wait::kReads) != 0;
     nudge = nudge || (reads && wait->thread != std::this_thread::get_id());
   }

@@ -29,7 +29,7 @@
 #include "src/port/registry.h"
 #include "src/port/store.h"
 #include "src/session/acquisition.h"
-#include "src/session/event_loop.h"
+#include "src/session/loop/event_loop.h"
 #include "src/session/reports/reports.h"
 #include "src/session/worker.h"
 
@@ -185,7 +185,7 @@ class CoreBase {
   std::vector<WaitPtr> late_woken_;
 
   // Built before the store, which posts to the loop from its first moment.
-  EventLoop loop_;
+  mutable EventLoop loop_;
   Worker notifier_{"holdfast-notify"};
   Reports reports_{options_.client, options_.store_url, notifier_};
   std::unique_ptr<port::Store> store_;

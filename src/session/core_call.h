@@ -53,6 +53,7 @@ void CoreBase::ask(const Send& send, Done<T> done) {
   if (auto alive = check_alive(); !alive) return done(alive.error());
   auto asking = std::make_shared<Asking>(*this);
   if (!asking->call->alive()) return done(asking->call->alive().error());
+  loop_.rouse();
   send(request_deadline(), port::Done<T>([asking, done = std::move(done)](Result<T> result) {
          // The store may keep copies of this for longer, on threads of its own.
          const auto core = std::move(asking->core);
@@ -70,9 +71,9 @@ Result<T> CoreBase::await(const std::function<void(Done<T>)>& start, int request
     std::optional<Result<T>> value;
   };
   const auto answer = std::make_shared<Answer>();
-  start([answer](Result<T> result) {
+  start([answer, &loop = loop_](Result<T> result) {
     answer->value.emplace(std::move(result));
-    answer->word.set(1);
+    loop.answer([answer] { answer->word.set(1); });
   });
   const auto limit = base::BootClock::now() + options_.client.request_timeout * requests + kGrace;
   while (answer->word.get() == 0) {
@@ -80,7 +81,7 @@ Result<T> CoreBase::await(const std::function<void(Done<T>)>& start, int request
     if (now >= limit) {
       return Error(Errc::kOutcomeUnknown, "the store" + at_store() + " did not answer");
     }
-    answer->word.wait_for(0, limit - now);
+    loop_.wait(answer->word, 0, limit - now);
   }
   return *std::move(answer->value);
 }

@@ -121,6 +121,7 @@ Result<void> Releasing::release(const AcquisitionPtr& acquisition) {
 
 void Releasing::release(const AcquisitionPtr& acquisition, Done<void> done) {
   if (forked()) return done(forked_error());
+  loop_.rouse();
   std::optional<Error> loss;
   std::optional<Result<void>> answer;
   {
@@ -213,6 +214,7 @@ void Releasing::release_all(const std::vector<AcquisitionPtr>& held,
                             Done<std::vector<Result<void>>> done) {
   using Ends = std::vector<Result<port::EndStatus>>;
   if (forked()) return done(std::vector<Result<void>>(held.size(), forked_error()));
+  loop_.rouse();
   const auto giving = std::make_shared<Giving>(begin_release_all(held));
   if (giving->requests.empty()) return done(end_release_all(*giving, Ends()));
   if (store_->answers_at_once()) {

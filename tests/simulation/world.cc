@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "src/base/random.h"
-#include "src/session/event_loop.h"
+#include "src/session/loop/event_loop.h"
 #include "src/session/worker.h"
 
 namespace holdfast::simulation {
@@ -192,6 +192,12 @@ void EventLoop::stop() {
   ++*impl_->armed;
   impl_->process->drain(Process::kLoop);
 }
+
+// No call of the world waits in a thread.
+void EventLoop::wait(base::WaitWord&, std::uint32_t, std::chrono::nanoseconds) { std::abort(); }
+void EventLoop::answer(port::Task tell) { tell(); }
+void EventLoop::rouse() {}
+void EventLoop::keep() {}
 
 // Nobody runs it here.
 asio::io_context& EventLoop::io() noexcept {

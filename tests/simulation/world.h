@@ -2,8 +2,8 @@
 //
 // The library is the true one, but for what touches the machine: world.cc defines the clock, the
 // random bits, the loop and the worker threads (src/base/clock.h, src/base/random.h,
-// src/session/event_loop.h, src/session/worker.h) anew, and the linker takes those. Everything runs
-// on one thread, and a seed replays a run.
+// src/session/loop/event_loop.h, src/session/worker.h) anew, and the linker takes those. Everything
+// runs on one thread, and a seed replays a run.
 #pragma once
 
 #include <array>
