@@ -307,7 +307,8 @@ TEST_F(CoreTest, AFailedRenewalIsLoggedWithItsLock) {
   ASSERT_EQ(future.wait_for(kPatience), std::future_status::ready);
   const LogEvent event = future.get();
   EXPECT_EQ(event.event, "renewal_failed");
-  EXPECT_TRUE(event.text.starts_with("lock 'name': renewal failed, will try again: scripted: "))
+  EXPECT_TRUE(
+      event.text.starts_with("lock 'name': renewal failed, will try again (in doubt): scripted: "))
       << event.text;
   EXPECT_EQ(event.severity, LogSeverity::kWarning);
   EXPECT_EQ(event.lock, "name");

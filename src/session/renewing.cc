@@ -136,12 +136,13 @@ void Renewing::on_renewed(const Outgoing& sent, BootInstant now,
     if (reply.has_value()) {
       acquisition->wall_minus_boot_ns = acquisition->wall_minus_boot_at_send;
     } else {
-      const bool again = acquisition->renewal->tries_again();
       const Error& why = reply.error();
-      reports_.log(reports_.event(LogSeverity::kWarning, "renewal_failed",
-                                  lock_before(*acquisition, why) + ": renewal failed" +
-                                      (again ? ", will try again: " : ": ") + why.message(),
-                                  *acquisition, why.code()));
+      const char* const then =
+          acquisition->renewal->tries_again() ? ", will try again (in doubt): " : ": ";
+      reports_.log(
+          reports_.event(LogSeverity::kWarning, "renewal_failed",
+                         lock_before(*acquisition, why) + ": renewal failed" + then + why.message(),
+                         *acquisition, why.code()));
     }
     apply(acquisition, action);
     answer_renewals(*acquisition);

@@ -45,7 +45,7 @@ TEST_F(AlarmsTest, ALineThatComesAgainLaterIsToldAgain) {
 TEST_F(AlarmsTest, ALossIsLeftToTheCommand) {
   alarms_.hear(event_of("lock_lost", "lock 'a' (redis://h) was lost"), {});
   EXPECT_EQ(alarms_.count(), 0U);
-  hear("lock 'a' (redis://h): renewal failed, will try again: no answer", 0s);
+  hear("lock 'a' (redis://h): renewal failed, will try again (in doubt): no answer", 0s);
   EXPECT_EQ(told_.size(), 1U);
 }
 
