@@ -37,7 +37,9 @@ void Acquiring::listen_for(Wait& wait) {
   if (wait.done || store_->push_reader() == nullptr) return;
   push_reader_is_left_ = false;
   at_push_reader_.push_back(&wait);
-  if (at_push_reader_.size() == 1) wait.word.set(Wait::kReads);
+  if (at_push_reader_.size() > 1) return;
+  wait.word.set(Wait::kReads);
+  loop_.look();
 }
 
 // It has an answer. The one that listens stays the first until its thread has come back: two must
@@ -55,6 +57,7 @@ void Acquiring::stop_listening() {
   at_push_reader_.pop_front();
   if (!at_push_reader_.empty()) {
     at_push_reader_.front()->word.set(Wait::kReads);
+    loop_.look();
   } else if (asynchronous_waits_ == 0) {
     push_reader_is_left_ = true;
     arm(base::BootClock::now() + kPushReaderStays);

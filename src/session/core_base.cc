@@ -120,6 +120,7 @@ void CoreBase::wake_threads(const std::vector<WaitPtr>& woken) {
     }
     const bool reads = (wait->word.set(Wait::kFinished) & Wait::kReads) != 0;
     nudge = nudge || (reads && wait->thread != std::this_thread::get_id());
+    loop_.look();
   }
   // A waiter may be reading pushes instead of sleeping.
   if (nudge) store_->push_reader()->nudge();

@@ -29,6 +29,8 @@ namespace {
 constexpr std::chrono::microseconds kLooks(300);
 // Then the caller leaves the loop to its thread, and sleeps.
 constexpr std::chrono::milliseconds kLongestRun(20);
+// With more than that to do, the loop is too busy to be lent.
+constexpr int kMostTasksFirst = 64;
 
 // While a caller's thread runs the loop it is as one of ours: deaf to signals, not cancelled within
 // a task, and never waiting for the loop to end.
@@ -81,30 +83,40 @@ struct EventLoop::Impl {
     running.clear();
   }
 
+  // False: there is more. New tasks may come as fast as they are done, and an answer waits.
+  bool do_what_is_ready() {
+    for (int done = 0; done < kMostTasksFirst; ++done) {
+      if (context.poll_one() == 0) return true;
+    }
+    return false;
+  }
+
   void run() {
     for (context.run(); last_answer; context.run()) {
       context.restart();
-      context.poll();  // Tasks that are ready go first.
+      const bool busy = !do_what_is_ready();
       const port::Task tell = std::exchange(last_answer, nullptr);
-      over ? tell() : lending.let_go(tell);
+      if (busy) lending.put_off();
+      over || busy ? tell() : lending.let_go(tell);
     }
   }
 
-  // On a caller's thread, which has the loop.
-  void run_for(const base::WaitWord& word, std::uint32_t seen, std::chrono::nanoseconds limit) {
+  // On a caller's thread. A task must not throw into a call of the user, who might go on without a
+  // loop then.
+  void run_for(const base::WaitWord& word, std::uint32_t seen,
+               std::chrono::nanoseconds limit) noexcept {
+    using std::chrono::steady_clock;
+    const AsLibraryThread ours;  // A signal is handled once the loop is given back.
+    if (!lending.begin_run()) return;
     const auto answered = [&] { return word.get() != seen; };
-    {
-      const AsLibraryThread ours;
-      const auto until =
-          std::chrono::steady_clock::now() + std::min<std::chrono::nanoseconds>(limit, kLongestRun);
-      const auto go_on = [&] { return !answered() && lending.alone() && !context.stopped(); };
-      spin.until([&] {
-        while (go_on() && context.poll_one() > 0) {
-        }
-        return !go_on();
-      });
-      while (go_on() && context.run_one_until(until) > 0) {
+    const auto go_on = [&] { return !answered() && lending.may_run() && !context.stopped(); };
+    const auto until = steady_clock::now() + std::min<std::chrono::nanoseconds>(limit, kLongestRun);
+    spin.until([&] {
+      while (go_on() && steady_clock::now() < until && context.poll_one() > 0) {
       }
+      return !go_on();
+    });
+    while (go_on() && context.run_one_until(until) > 0) {
     }
     lending.end_run(/*more=*/!answered() || over);
   }
@@ -144,16 +156,23 @@ void EventLoop::post(port::Task task) {
   if (first) asio::post(impl_->context, [impl = impl_.get()] { impl->drain(); });
 }
 
-void EventLoop::keep() { impl_->lending.keep(); }
+// A caller that runs the loop ends its task; it may be asleep for want of one.
+void EventLoop::keep() {
+  impl_->lending.keep();
+  if (impl_->context.get_executor().running_in_this_thread()) return;
+  asio::post(impl_->context, [] {});
+  impl_->lending.await_thread();
+}
 
 void EventLoop::rouse() { impl_->lending.recall(); }
 
 void EventLoop::wait(base::WaitWord& word, std::uint32_t seen, std::chrono::nanoseconds limit) {
+  const auto begin = std::chrono::steady_clock::now();
   if (impl_->lending.begin_wait()) impl_->run_for(word, seen, limit);
   if (limit == std::chrono::nanoseconds::max()) {
     word.wait(seen);
   } else {
-    word.wait_for(seen, limit);
+    word.wait_for(seen, limit - (std::chrono::steady_clock::now() - begin));
   }
   impl_->lending.end_wait();
 }
@@ -162,9 +181,18 @@ void EventLoop::answer(port::Task tell) {
   Impl& impl = *impl_;
   const bool on_its_thread =
       impl.lending.at_home() && impl.context.get_executor().running_in_this_thread();
-  if (!on_its_thread || impl.over || impl.last_answer || !impl.lending.is_due()) return tell();
+  if (!on_its_thread || impl.over || impl.last_answer || !impl.lending.is_due()) {
+    tell();
+    return look();
+  }
   impl.last_answer = std::move(tell);
   impl.context.stop();
+}
+
+void EventLoop::look() {
+  Impl& impl = *impl_;
+  if (!impl.lending.with_caller()) return;
+  if (!impl.context.get_executor().running_in_this_thread()) asio::post(impl.context, [] {});
 }
 
 asio::io_context& EventLoop::io() noexcept { return impl_->context; }

@@ -1,8 +1,16 @@
 #include "src/session/loop/event_loop.h"
 
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <functional>
 #include <future>
 #include <memory>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -97,6 +105,133 @@ TEST(EventLoopTest, AKeptLoopIsNeverLent) {
   ASSERT_TRUE(is_lent(loop));
   loop.keep();
   for (int i = 0; i < 100; ++i) EXPECT_NE(ask(loop), std::this_thread::get_id());
+}
+
+TEST(EventLoopTest, ACallerThatRunsTheLoopEndsItForOneThatKeepsIt) {
+  for (int round = 0; round < 10; ++round) {
+    EventLoop loop([] {});
+    ASSERT_TRUE(is_lent(loop));
+    WaitWord word;
+    std::thread keeper([&, caller = std::this_thread::get_id()] {
+      std::this_thread::sleep_for(milliseconds(2));
+      loop.keep();
+      EXPECT_NE(runner_of(loop), caller);
+      word.set(1);
+      loop.look();
+    });
+    while (word.get() == 0) loop.wait(word, 0);
+    keeper.join();
+  }
+}
+
+TEST(EventLoopTest, ACallerSeesWhatIsSetElsewhereThanOnTheLoop) {
+  using std::chrono::steady_clock;
+  EventLoop loop([] {});
+  auto shortest = steady_clock::duration::max();
+  for (int round = 0; round < 5; ++round) {
+    ASSERT_TRUE(is_lent(loop));
+    WaitWord word;
+    std::promise<steady_clock::time_point> set;
+    std::thread other([&] {
+      std::this_thread::sleep_for(milliseconds(2));
+      set.set_value(steady_clock::now());
+      word.set(1);
+      loop.look();
+    });
+    while (word.get() == 0) loop.wait(word, 0);
+    const auto end = steady_clock::now();
+    other.join();
+    shortest = std::min(shortest, end - set.get_future().get());
+  }
+  EXPECT_LT(shortest, milliseconds(10));
+}
+
+// Tasks that never end, for five seconds.
+class Busy {
+ public:
+  explicit Busy(EventLoop& loop) : loop_(loop) { go_on(); }
+  // Whether it went on until now.
+  bool end() {
+    stop_ = true;
+    return eventually([&] { return over_.load(); }) && !too_long_;
+  }
+
+ private:
+  void go_on() {
+    too_long_ = too_long_ || std::chrono::steady_clock::now() > limit_;
+    over_ = stop_ || too_long_;
+    if (!over_) loop_.post([this] { go_on(); });
+  }
+
+  EventLoop& loop_;
+  const std::chrono::steady_clock::time_point limit_ =
+      std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  std::atomic<bool> stop_{false}, too_long_{false}, over_{false};
+};
+
+TEST(EventLoopTest, ALoopThatIsNeverIdleGivesAnswers) {
+  EventLoop loop([] {});
+  Busy busy(loop);
+  for (int i = 0; i < 50; ++i) ask(loop);
+  EXPECT_TRUE(busy.end());
+}
+
+TEST(EventLoopTest, AWaitEndsByItsLimitWhileTheLoopIsNeverIdle) {
+  EventLoop loop([] {});
+  ASSERT_TRUE(is_lent(loop));
+  Busy busy(loop);
+  WaitWord word;
+  loop.wait(word, 0, milliseconds(5));
+  EXPECT_TRUE(busy.end());
+}
+
+std::atomic<bool> in_handler{false};
+std::atomic<bool> loop_went_on{false};
+
+TEST(EventLoopTest, AHandlerOfASignalKeepsNothingFromTheLoop) {
+  in_handler = loop_went_on = false;
+  struct sigaction slow = {};
+  struct sigaction before = {};
+  slow.sa_handler = [](int) {
+    in_handler = true;
+    const timespec moment{0, 1'000'000};
+    for (int i = 0; i < 5'000 && !loop_went_on; ++i) ::nanosleep(&moment, nullptr);
+    in_handler = false;
+  };
+  ASSERT_EQ(::sigaction(SIGUSR1, &slow, &before), 0);
+  EventLoop loop([] {});
+  ASSERT_TRUE(is_lent(loop));
+  WaitWord word;
+  std::thread other([&, caller = ::pthread_self()] {
+    std::this_thread::sleep_for(milliseconds(2));
+    ::pthread_kill(caller, SIGUSR1);
+    EXPECT_TRUE(eventually([&] { return in_handler.load(); }));
+    runner_of(loop);
+    EXPECT_TRUE(in_handler);
+    loop_went_on = true;
+    word.set(1);
+  });
+  while (word.get() == 0) loop.wait(word, 0);
+  other.join();
+  ::sigaction(SIGUSR1, &before, nullptr);
+}
+
+// The caller would go on without a loop.
+TEST(EventLoopDeathTest, WhatATaskThrowsDoesNotReachACaller) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        EventLoop loop([] {});
+        is_lent(loop);
+        loop.post([] { throw std::runtime_error("thrown by a task"); });
+        WaitWord word;
+        try {
+          while (true) loop.wait(word, 0);
+        } catch (const std::runtime_error&) {
+          std::_Exit(0);
+        }
+      },
+      "thrown by a task");
 }
 
 TEST(EventLoopTest, StopsWhileTheLoopIsLent) {

@@ -36,7 +36,7 @@ void Lending::let_go(const std::function<void()>& tell) {
 
 bool Lending::begin_wait() {
   ++waiting_;
-  if (alone() && !kept_) return take(Owner::kCaller);
+  if (may_run()) return !at_home();
   recall();
   return false;
 }
@@ -52,6 +52,11 @@ void Lending::recall() {
   if (take(Owner::kCaller)) give_to_thread();
 }
 
+void Lending::await_thread() {
+  const base::LocalLock lock(mutex_);
+  while (!at_home()) returned_.wait_for(mutex_, kLook);
+}
+
 bool Lending::take(Owner owner) {
   Owner nobody = Owner::kNobody;
   return owner_.compare_exchange_strong(nobody, owner);
@@ -60,7 +65,7 @@ bool Lending::take(Owner owner) {
 void Lending::give_to_thread() {
   const base::LocalLock lock(mutex_);
   owner_ = Owner::kThread;
-  returned_.notify_one();
+  returned_.notify_all();
 }
 
 }  // namespace holdfast::session
