@@ -43,7 +43,7 @@ class EventLoop final : public port::Loop {
   void answer(port::Task tell);
   // Work comes from a caller that does not wait: the loop does not rest.
   void rouse();
-  // The bits of a word were set elsewhere than on the loop: whoever runs the loop may wait for them.
+  // The bits of a word were set elsewhere than on the loop: whoever runs it may wait for them.
   void look();
   // Runs what was posted before and ends the thread. Not from the loop itself.
   void stop();
