@@ -272,8 +272,14 @@ class ShardsTest(ServeCase):
         listed = json.loads(self.ok("server", "members", "--json").stdout)["members"]
         self.assertEqual({each["address"]: each["http"] for each in listed},
                          {said["address"]: said["http"] for said in self.said})
-        states = [json.loads(self.get(said, "/v1/server")) for said in self.said]
-        self.assertEqual(states[0]["shard_leaders"], states[1]["shard_leaders"])
+        # A server hears of a new leader by its next look.
+        states = []
+
+        def agree():
+            states[:] = [json.loads(self.get(said, "/v1/server")) for said in self.said]
+            return states[0]["shard_leaders"] == states[1]["shard_leaders"]
+
+        self.until(agree, "both servers name the same leaders")
         for state, said in zip(states, self.said):
             self.assertEqual((state["address"], state["shards"], state["leading"]), (said["address"], 4, 2))
             self.assertEqual(state["shard_leaders"].count(said["address"]), 2)
