@@ -128,7 +128,8 @@ TEST(EventLoopTest, ACallerSeesWhatIsSetElsewhereThanOnTheLoop) {
   using std::chrono::steady_clock;
   EventLoop loop([] {});
   auto shortest = steady_clock::duration::max();
-  for (int round = 0; round < 5; ++round) {
+  // On a busy machine some rounds are late for other reasons.
+  for (int round = 0; round < 50 && shortest >= milliseconds(10); ++round) {
     ASSERT_TRUE(is_lent(loop));
     WaitWord word;
     std::promise<steady_clock::time_point> set;
