@@ -267,6 +267,7 @@ TEST(EventLoopTest, TasksRunOneAtATimeInTheirOrder) {
   std::vector<int> done(kThreads);
   std::atomic<bool> wrong{false};
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int mine = 0; mine < kThreads; ++mine) {
     threads.emplace_back([&, mine] {
       // The first is alone for a part of the time.
