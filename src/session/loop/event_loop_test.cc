@@ -25,6 +25,9 @@ using base::WaitWord;
 using std::chrono::milliseconds;
 using support::eventually;
 
+// By then a caller that waits is asleep in the loop; nothing tells of it.
+constexpr milliseconds kAsleep(2);
+
 // Asks the loop for an answer and waits for it; the thread that gave it.
 std::thread::id ask(EventLoop& loop) {
   struct Answer {
@@ -113,7 +116,7 @@ TEST(EventLoopTest, ACallerThatRunsTheLoopEndsItForOneThatKeepsIt) {
     ASSERT_TRUE(is_lent(loop));
     WaitWord word;
     std::thread keeper([&, caller = std::this_thread::get_id()] {
-      std::this_thread::sleep_for(milliseconds(2));
+      std::this_thread::sleep_for(kAsleep);
       loop.keep();
       EXPECT_NE(runner_of(loop), caller);
       word.set(1);
@@ -134,7 +137,7 @@ TEST(EventLoopTest, ACallerSeesWhatIsSetElsewhereThanOnTheLoop) {
     WaitWord word;
     std::promise<steady_clock::time_point> set;
     std::thread other([&] {
-      std::this_thread::sleep_for(milliseconds(2));
+      std::this_thread::sleep_for(kAsleep);
       set.set_value(steady_clock::now());
       word.set(1);
       loop.look();
@@ -204,7 +207,7 @@ TEST(EventLoopTest, AHandlerOfASignalKeepsNothingFromTheLoop) {
   ASSERT_TRUE(is_lent(loop));
   WaitWord word;
   std::thread other([&, caller = ::pthread_self()] {
-    std::this_thread::sleep_for(milliseconds(2));
+    std::this_thread::sleep_for(kAsleep);
     ::pthread_kill(caller, SIGUSR1);
     EXPECT_TRUE(eventually([&] { return in_handler.load(); }));
     runner_of(loop);

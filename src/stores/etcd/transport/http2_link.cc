@@ -394,9 +394,8 @@ void Http2Link::on_read(std::size_t bytes) {
   }
 }
 
-// Whoever has an answer need not wait for what the link does next: it says what it has to say
-// itself, as the answer to a ping, and reads again. That goes with the next request if one comes in
-// this turn of the loop or the next.
+// A caller that was answered does not wait for the rest: the link answers pings and reads again.
+// Its answers go with the next request if one comes in this turn of the loop or the next.
 void Http2Link::go_on_later() {
   flush_posted_ = true;
   asio::post(io_, [self = shared_from_this()] {

@@ -450,7 +450,7 @@ TEST_F(Http2LinkTest, TheServersPingIsAnsweredWithoutARequest) {
   EXPECT_TRUE(await([&] { return server.pongs == 1; }));
 }
 
-// Whoever has an answer need not wait until a ping beside it is answered.
+// A caller with an answer does not wait until a ping beside it is answered.
 TEST_F(Http2LinkTest, AnAnswerIsToldBeforeAPingIsAnswered) {
   server.greet();
   start();
