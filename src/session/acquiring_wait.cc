@@ -39,7 +39,7 @@ void Acquiring::listen_for(Wait& wait) {
   at_push_reader_.push_back(&wait);
   if (at_push_reader_.size() > 1) return;
   wait.word.set(Wait::kReads);
-  loop_.look();
+  loop_.word_was_set();
 }
 
 // It has an answer. The one that listens stays the first until its thread has come back: two must
@@ -57,7 +57,7 @@ void Acquiring::stop_listening() {
   at_push_reader_.pop_front();
   if (!at_push_reader_.empty()) {
     at_push_reader_.front()->word.set(Wait::kReads);
-    loop_.look();
+    loop_.word_was_set();
   } else if (asynchronous_waits_ == 0) {
     push_reader_is_left_ = true;
     arm(base::BootClock::now() + kPushReaderStays);

@@ -114,13 +114,14 @@ CoreBase::Turn::~Turn() HOLDFAST_NO_TSA {
 void CoreBase::wake_threads(const std::vector<WaitPtr>& woken) {
   bool nudge = false;
   for (const auto& wait : woken) {
+    // A caller alone may get the loop with its answer; one that reads pushes needs none.
     if (woken.size() == 1 && (wait->word.get() & Wait::kReads) == 0) {
       loop_.answer([wait] { wait->word.set(Wait::kFinished); });
       continue;
     }
     const bool reads = (wait->word.set(Wait::kFinished) & Wait::kReads) != 0;
     nudge = nudge || (reads && wait->thread != std::this_thread::get_id());
-    loop_.look();
+    loop_.word_was_set();
   }
   // A waiter may be reading pushes instead of sleeping.
   if (nudge) store_->push_reader()->nudge();

@@ -197,7 +197,7 @@ void EventLoop::stop() {
 void EventLoop::wait(base::WaitWord&, std::uint32_t, std::chrono::nanoseconds) { std::abort(); }
 void EventLoop::answer(port::Task tell) { tell(); }
 void EventLoop::rouse() {}
-void EventLoop::look() {}
+void EventLoop::word_was_set() {}
 void EventLoop::keep() {}
 
 // Nobody runs it here.

@@ -183,13 +183,13 @@ void EventLoop::answer(port::Task tell) {
       impl.lending.at_home() && impl.context.get_executor().running_in_this_thread();
   if (!on_its_thread || impl.over || impl.last_answer || !impl.lending.is_due()) {
     tell();
-    return look();
+    return word_was_set();
   }
   impl.last_answer = std::move(tell);
   impl.context.stop();
 }
 
-void EventLoop::look() {
+void EventLoop::word_was_set() {
   Impl& impl = *impl_;
   if (!impl.lending.with_caller()) return;
   if (!impl.context.get_executor().running_in_this_thread()) asio::post(impl.context, [] {});

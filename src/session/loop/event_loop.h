@@ -41,10 +41,12 @@ class EventLoop final : public port::Loop {
   // A task tells a caller in wait() its answer by this: now, or once the loop is free for the
   // caller's next wait.
   void answer(port::Task tell);
-  // Work comes from a caller that does not wait: the loop does not rest.
+  // Work comes from a caller that does not wait: a loop that rests is run again. If it is let go
+  // just then, it rests for 2 ms at most.
   void rouse();
-  // The bits of a word were set elsewhere than on the loop: whoever runs it may wait for them.
-  void look();
+  // A word's bits were set elsewhere than on the loop. The caller that waits for them may be asleep
+  // in the loop, where nobody else tells it.
+  void word_was_set();
   // Runs what was posted before and ends the thread. Not from the loop itself.
   void stop();
   // The loop's context, for stores that talk to sockets. Nobody else may run it.

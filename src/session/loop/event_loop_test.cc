@@ -27,6 +27,7 @@ using support::eventually;
 
 // By then a caller that waits is asleep in the loop; nothing tells of it.
 constexpr milliseconds kAsleep(2);
+constexpr std::chrono::seconds kLoopPatience(60);
 
 // Asks the loop for an answer and waits for it; the thread that gave it.
 std::thread::id ask(EventLoop& loop) {
@@ -52,7 +53,7 @@ bool is_lent(EventLoop& loop) {
   return false;
 }
 
-// Posts a task and waits for it otherwise; the thread that ran it.
+// Posts a task and waits for it without running the loop; the thread that ran it.
 std::thread::id runner_of(EventLoop& loop) {
   std::promise<std::thread::id> ran;
   loop.post([&] { ran.set_value(std::this_thread::get_id()); });
@@ -69,9 +70,9 @@ TEST(EventLoopTest, AWaitThatIsLongLeavesTheLoopToItsThread) {
   EventLoop loop([] {});
   ASSERT_TRUE(is_lent(loop));
   WaitWord word;
-  std::thread other([&] {
-    // The first may find the waiting caller's thread, which runs the loop for a moment.
-    EXPECT_TRUE(eventually([&] { return runner_of(loop) != std::this_thread::get_id(); }));
+  std::thread other([&, caller = std::this_thread::get_id()] {
+    // The caller's thread may run the loop for a moment.
+    EXPECT_TRUE(eventually([&] { return runner_of(loop) != caller; }));
     word.set(1);
   });
   while (word.get() == 0) loop.wait(word, 0);
@@ -91,7 +92,9 @@ TEST(EventLoopTest, WhatNobodyWaitsForIsDoneByItsThread) {
   EventLoop loop([] {});
   for (int round = 0; round < 20; ++round) {
     ASSERT_TRUE(is_lent(loop));
-    EXPECT_NE(runner_of(loop), std::this_thread::get_id());
+    std::promise<void> ran;
+    loop.post([&] { ran.set_value(); });
+    EXPECT_EQ(ran.get_future().wait_for(kLoopPatience), std::future_status::ready);
   }
 }
 
@@ -100,7 +103,7 @@ TEST(EventLoopTest, TheTimerFiresWhileNobodyRunsTheLoop) {
   EventLoop loop([&] { fired.set_value(); });
   ASSERT_TRUE(is_lent(loop));
   loop.arm(base::BootClock::now());
-  fired.get_future().get();
+  EXPECT_EQ(fired.get_future().wait_for(kLoopPatience), std::future_status::ready);
 }
 
 TEST(EventLoopTest, AKeptLoopIsNeverLent) {
@@ -120,7 +123,7 @@ TEST(EventLoopTest, ACallerThatRunsTheLoopEndsItForOneThatKeepsIt) {
       loop.keep();
       EXPECT_NE(runner_of(loop), caller);
       word.set(1);
-      loop.look();
+      loop.word_was_set();
     });
     while (word.get() == 0) loop.wait(word, 0);
     keeper.join();
@@ -140,7 +143,7 @@ TEST(EventLoopTest, ACallerSeesWhatIsSetElsewhereThanOnTheLoop) {
       std::this_thread::sleep_for(kAsleep);
       set.set_value(steady_clock::now());
       word.set(1);
-      loop.look();
+      loop.word_was_set();
     });
     while (word.get() == 0) loop.wait(word, 0);
     const auto end = steady_clock::now();
@@ -253,12 +256,15 @@ TEST(EventLoopTest, StopsWhileACallerRunsTheLoop) {
   EventLoop loop([] {});
   ASSERT_TRUE(is_lent(loop));
   WaitWord word;
+  bool ran = false;
   std::thread closer([&] {
+    loop.post([&] { ran = true; });
     loop.stop();
     word.set(1);
   });
   while (word.get() == 0) loop.wait(word, 0);
   closer.join();
+  EXPECT_TRUE(ran);
 }
 
 // Two at a time would be seen here by the thread sanitizer, too.

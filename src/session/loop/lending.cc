@@ -22,7 +22,7 @@ bool Lending::is_due() {
 void Lending::let_go(const std::function<void()>& tell) {
   std::uint32_t seen = runs_;
   owner_ = Owner::kNobody;
-  if (!alone() || kept_) recall();
+  if (!may_run()) recall();
   tell();  // Last, so that the caller, which may come again at once, finds the loop free.
   const base::LocalLock lock(mutex_);
   while (!at_home()) {
@@ -45,7 +45,7 @@ void Lending::end_run(bool more) {
   ++runs_;
   if (more) return give_to_thread();
   owner_ = Owner::kNobody;
-  if (!alone() || kept_) recall();
+  if (!may_run()) recall();
 }
 
 void Lending::recall() {

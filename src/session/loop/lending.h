@@ -4,8 +4,9 @@
 // the answer, and the caller. A caller that runs the loop itself is woken once
 // (docs/design/0080-lent-loop.md).
 //
-// Guarantee: one thread has the loop at a time, and what it did is visible to the next one. Nobody
-// has it for 2 ms at most; less where a caller comes.
+// Guarantee: one thread has the loop at a time, and what it did is visible to the next one. It is
+// without a thread for 2 ms at most; less where a caller comes.
+// Not guaranteed: which thread has it; that a caller that may have it gets it.
 // Thread-safety: is_due(), put_off() and let_go() on the loop's thread; the rest on any.
 #pragma once
 
